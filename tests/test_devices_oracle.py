@@ -23,7 +23,7 @@ from lib.kube.write import Request, Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.devices.pod_devices import PodDevices
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.registry import default_profile

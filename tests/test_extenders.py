@@ -16,7 +16,7 @@ from extenders import configuration, extender
 
 from lib.kube.api import Api
 from lib.kube.objects import ObjectMeta, Pod
-from lib.scheduling.extender import ExtenderError
+from lib.scheduling.status import ExtenderError
 from lib.service.config.file import load_config
 from lib.service.http_extender import connected
 

@@ -14,7 +14,6 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.feasibility import feasible_nodes_to_find
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import (
     FilterPlugin,
     PermitPlugin,
@@ -22,6 +21,7 @@ from lib.scheduling.framework.interface import (
     ReservePlugin,
     UnreservePlugin,
 )
+from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber

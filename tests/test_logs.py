@@ -17,10 +17,9 @@ from lib.kube.api import Api
 from lib.kube.pod_writes import BOUND_BY_ANOTHER
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.extender import ExtenderError
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
-from lib.scheduling.status import BadAnswerError, checked
+from lib.scheduling.status import BadAnswerError, ExtenderError, checked
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.http_extender import connected
 from lib.service.option_types import proxy_address

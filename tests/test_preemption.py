@@ -22,7 +22,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.extender import Extenders
+from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.looked_up import BUDGETS_UNSEEN, LookedUp
 from lib.scheduling.node_info import NodeInfo

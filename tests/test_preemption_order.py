@@ -16,9 +16,10 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.extender import Extender, Extenders
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.extender import Extender
+from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins import default_preemption
 from lib.scheduling.plugins.default_preemption import DefaultPreemption

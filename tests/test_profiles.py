@@ -15,8 +15,8 @@ from objects import node, pod, read
 from lib.kube.objects import Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.scheduling_cycle import Scheduler

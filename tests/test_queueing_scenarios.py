@@ -26,8 +26,8 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod
 from lib.kube.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, StorageObject
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, make
 from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.queue import SchedulingQueue

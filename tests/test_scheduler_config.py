@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from lib.kube.api import Api
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
 from lib.service.config.fields import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration, load_config

@@ -15,9 +15,10 @@ from objects import node, read
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
-from lib.scheduling.extender import Extender, Extenders
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.extender import Extender
+from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin
+from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
 from lib.scheduling.plugins.registry import default_profile, random_profile

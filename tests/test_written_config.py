@@ -11,8 +11,8 @@ from test_options import poller
 from test_scheduler_config import GOOD, about, asked, by_name, canonical, read
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import EXTENSION_POINTS
+from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.file import load_config
 from lib.service.config.written import WITHHELD, as_used

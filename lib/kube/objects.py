@@ -38,6 +38,8 @@ HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+SEVERAL_ZONES = "__"
+"""Separates the zones of a volume's label that names several."""
 """Labels of nodes that Kubernetes sets."""
 
 

@@ -23,7 +23,7 @@ from lib.questions.page import Page, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import change_cluster
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.service.command_line import CLUSTER, DEFAULT_PROXY, Proxy, StartProxy, option
 from lib.service.config.file import default_config, load_config
 from lib.service.policies import load_policies

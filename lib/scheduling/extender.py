@@ -7,8 +7,7 @@ Source: pkg/scheduler/extender.go and k8s.io/kube-scheduler/extender/v1/types.go
 https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/#Extender
 """
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -19,9 +18,7 @@ from lib.kube.objects import UNREADABLE, Node, ObjectMeta, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.preemption.victims import Victims
-from lib.scheduling.status import MAX_NODE_SCORE, PluginError, Status, unresolvable, unschedulable
-
-log = logging.getLogger(__name__)
+from lib.scheduling.status import MAX_NODE_SCORE, ExtenderError, Status, unresolvable, unschedulable
 
 MAX_EXTENDER_PRIORITY = 10
 """The highest score of an extender; it is scaled to that of plugins."""
@@ -30,10 +27,6 @@ LEFT_OUT = "node(s) were left out by extender {}"
 """The reason for nodes that an extender left out without a reason."""
 
 T = TypeVar("T")
-
-
-class ExtenderError(PluginError):
-    """An extender can't be reached, failed, or sent an invalid answer. The text names its URL."""
 
 
 class Wire(Protocol):
@@ -263,75 +256,3 @@ class Extender:
 
     def _error(self, verb: str, what: str) -> ExtenderError:
         return ExtenderError(f"extender {self._url(verb)} {what}")
-
-
-class Extenders:
-    """All extenders; the ignorable ones come last.
-
-    If an ignorable one fails, it is skipped and `warn` is called. Other failures raise ExtenderError.
-    """
-
-    def __init__(self, extenders: Iterable[Extender] = (), warn: Callable[[str], None] = log.warning) -> None:
-        self._extenders = sorted(extenders, key=lambda each: each.ignorable)
-        self._warn = warn
-
-    def __bool__(self) -> bool:
-        return bool(self._extenders)
-
-    @property
-    def ignored_resources(self) -> frozenset[str]:
-        """The resources that NodeResourcesFit ignores, because an extender manages them."""
-        return frozenset().union(*(each.ignored_resources for each in self._extenders))
-
-    def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, tuple[str, Status]]:
-        """By the name of each rejected node: the extender that rejected it, and why."""
-        refused: dict[str, tuple[str, Status]] = {}
-        for extender in self._interested(pod):
-            left = [node for node in nodes if node.name not in refused]
-            if extender.filter_verb and left:
-                with self._going_on_without(extender):
-                    for name, status in extender.filter(pod, left).items():
-                        refused[name] = extender.url_prefix, status
-        return refused
-
-    def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
-        """By extender, nodes' scores by name. One that fails gives no scores, as kube-scheduler does it."""
-        scores = {}
-        for extender in self._interested(pod):
-            if extender.prioritize_verb:
-                try:
-                    scores[extender.url_prefix] = extender.prioritize(pod, nodes)
-                except ExtenderError as error:
-                    self._warn(f"{error}; going on without its scores")
-        return scores
-
-    def process_preemption(
-        self, pod: Pod, candidates: Mapping[str, Victims], cache: Cache
-    ) -> Mapping[str, Victims]:
-        """The candidates for preemption, by node, that all extenders leave."""
-        for extender in self._interested(pod):
-            if extender.preempt_verb and candidates:
-                with self._going_on_without(extender):
-                    candidates = extender.process_preemption(pod, candidates, cache)
-        return candidates
-
-    def bind(self, pod: Pod, node_name: str) -> bool:
-        """Let the extender that binds pods bind this one; False if there is none, or it is skipped."""
-        for extender in self._interested(pod):
-            if extender.bind_verb:
-                with self._going_on_without(extender):
-                    extender.bind(pod, node_name)
-                    return True
-        return False
-
-    def _interested(self, pod: Pod) -> list[Extender]:
-        return [each for each in self._extenders if each.is_interested(pod)]
-
-    @contextmanager
-    def _going_on_without(self, extender: Extender) -> Iterator[None]:
-        try:
-            yield
-        except ExtenderError as error:
-            if not extender.ignorable:
-                raise
-            self._warn(f"{error}; going on without it")

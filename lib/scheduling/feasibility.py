@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lib.kube.objects import Node, Pod
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
-from lib.scheduling.extender import Extenders
+from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import ALIKE
 from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.node_info import NodeInfo

@@ -13,7 +13,7 @@ from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import ASSIGNED, PERMIT, PLACED, PRE_BIND, Decision, Outcome, counted
-from lib.scheduling.extender import Extenders
+from lib.scheduling.extenders import Extenders
 from lib.scheduling.feasibility import Feasibility
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.framework.runtime import (

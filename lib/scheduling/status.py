@@ -105,6 +105,10 @@ class PluginError(Exception):
     """A plugin failed. The text says which plugin, where, and why."""
 
 
+class ExtenderError(PluginError):
+    """An extender can't be reached, failed, or sent an invalid answer. The text names its URL."""
+
+
 class NodeError(PluginError):
     """Filter failed on a node, as it does in kube-scheduler. It ends the attempt.
 

@@ -14,24 +14,20 @@ import httpx
 from lib.kube.api import Api, always
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import InFlight
-from lib.kube.informer import Informer
 from lib.kube.lease import Candidate, LeaderElection
-from lib.kube.proxy import OwnProxy
-from lib.kube.source import PollingSource
+from lib.kube.source import ClusterSource, PollingSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.extenders import Extenders
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.service.config.written import as_used
 from lib.service.follow_up import FollowUp
-from lib.service.http_extender import connected
 from lib.service.options import Options
-from lib.service.policy_watch import watching
 from lib.service.rights import needed_rights
 from lib.service.served_profiles import profiles_for
 from lib.service.shutdown import Shutdown, Stopped, on_signal
@@ -64,7 +60,11 @@ def assembled(
     """
     random, namespaces = system.random(options.seed), options.namespaces
     with ExitStack() as stack:
-        proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
+        proxy = None
+        if options.start_proxy:
+            from lib.kube.proxy import OwnProxy  # here, as the rest below: few runs need it
+
+            proxy = stack.enter_context(OwnProxy())
         address = proxy.address if proxy else options.proxy
         report.connecting(address)
         for each in options.config.ignored():
@@ -77,7 +77,11 @@ def assembled(
             Api(address, shutdown.stopping, may_write=leads, request_observer=observer, system=system)
         )
         observer.probes(lambda: api.with_short_timeouts().get_whole("/version"))
-        extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
+        extenders = Extenders()
+        if options.config.extenders:
+            from lib.service.http_extender import connected
+
+            extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         lives = PodLives(system.monotonic)
         cache = Cache(served=namespaces, lives=lives)
         handle = Handle(random, extenders, cache, system.now)
@@ -116,7 +120,10 @@ def assembled(
         pipeline = Pipeline(in_flight, api.retrying(), shutdown, options.bind_workers, system.monotonic)
         records = Records(pipeline, cache, report, system, dry_run)
         writes = Writes(pipeline, schedulers, cache, report, options, system, records)
-        source = (Informer if options.watch else PollingSource)(api, names, namespaces)
+        source_type: type[ClusterSource] = PollingSource
+        if options.watch:
+            from lib.kube.informer import Informer as source_type  # noqa: N813
+        source = source_type(api, names, namespaces)
         source.devices.unlisted = cache.unlisted_claims
         poller = Poller(
             options,
@@ -177,6 +184,7 @@ def _observer(options: Options, system: System) -> Observer:
     """The observer: with an address to listen at, metrics and health, which are served there."""
     if options.listen is None:
         return Observer(system)
+    from lib.service.config.written import as_used
     from lib.service.telemetry import zpages
     from lib.service.telemetry.listen import answering  # here, as few runs need Prometheus' client
 
@@ -184,6 +192,18 @@ def _observer(options: Options, system: System) -> Observer:
     used = as_used(options.config, profiles, options.times, options.leader_election)
     pages = {"/configz": zpages.configz(used), "/flagz": zpages.flagz(options.by_name())}
     return answering(options.listen, system, pages, open_resources=options.pod_resources)
+
+
+@contextmanager
+def _watched(options: Options) -> Iterator[None]:
+    """A block in which it is logged when a policy takes long."""
+    if not (policies := options.profiles.policies):
+        yield
+        return
+    from lib.service.policy_watch import watching  # here, as few runs need it
+
+    with watching([policy.file for policy in policies]):
+        yield
 
 
 def main(loop: Callable[[Poller], None], options: Options) -> int:
@@ -194,8 +214,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
     # Standard output is for decisions. What a policy prints goes to the log.
     with Shutdown() as shutdown, redirect_stdout(printed):
         try:
-            files = [policy.file for policy in options.profiles.policies]
-            with watching(files), assembled(options, report, shutdown) as poller:
+            with _watched(options), assembled(options, report, shutdown) as poller:
                 loop(poller)
                 status = SOME_NOT_PLACED if poller.unreadable or len(poller.queue) else ALL_PLACED
                 if poller.checks.missing_namespaces:

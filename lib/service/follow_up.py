@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod
+from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.groups.quorum import is_reached_without
 from lib.scheduling.hints import freed_room
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
@@ -30,6 +31,11 @@ from lib.scheduling.transitions import (
 )
 from lib.service.telemetry.report import Report
 from lib.service.writes.writes import Writes
+
+if TYPE_CHECKING:
+    from lib.scheduling.groups import quorum
+else:
+    quorum = Lazy("lib.scheduling.groups.quorum")
 
 RESERVING = {VolumeBinding.name, DynamicResources.name}
 """The plugins that reserve more than room for a pod."""
@@ -79,7 +85,9 @@ class FollowUp:
         """
         if group := group_of(gone):
             for other in self.cache.lives.in_phase(Phase.HELD):
-                if group_of(other.pod) == group and not is_reached_without(other.decision, group, self.cache):
+                if group_of(other.pod) == group and not quorum.is_reached_without(
+                    other.decision, group, self.cache
+                ):
                     self.free(other.decision)
 
     # --- what was seen ----------------------------------------------------------------------------------

@@ -5,16 +5,22 @@ Other pods are placed between its parts. They see its room taken, so they are wo
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, PodGroupRef
+from lib.lazily import Lazy
 from lib.scheduling.decision import Decision
 from lib.scheduling.groups.group_time import GroupTime
-from lib.scheduling.groups.pod_group_cycle import GroupAttempt
 from lib.scheduling.hints import changes_anything
 from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import ROOM
 from lib.service.follow_up import FollowUp
+
+if TYPE_CHECKING:
+    from lib.scheduling.groups import pod_group_cycle
+else:
+    pod_group_cycle = Lazy("lib.scheduling.groups.pod_group_cycle")
 
 
 @dataclass
@@ -24,7 +30,7 @@ class GroupTurns:
     follow_up: FollowUp
     now: Callable[[], float]
     time: GroupTime = field(default_factory=GroupTime)
-    under_way: GroupAttempt | None = None
+    under_way: "pod_group_cycle.GroupAttempt | None" = None
     missed: list[AnyChange] = field(default_factory=list)
     """What has changed since it began: it may help pods that had failed by then."""
     _waiting: set[PodGroupRef | None] = field(default_factory=set)
@@ -45,7 +51,7 @@ class GroupTurns:
         """Try a group until this time. Returns its decisions; None if the attempt isn't over then."""
         attempt = self.under_way
         if not attempt or pods is not attempt.pods:
-            attempt = GroupAttempt(pods, self.follow_up.cache, self.follow_up.schedulers)
+            attempt = pod_group_cycle.GroupAttempt(pods, self.follow_up.cache, self.follow_up.schedulers)
         elif attempt.is_overtaken:
             self.give_up()
             return None

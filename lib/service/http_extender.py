@@ -16,7 +16,9 @@ from lib.kube.objects import UNREADABLE, Named, Names, Node, Pod
 from lib.kube.paths import path_of
 from lib.kube.system import System
 from lib.kube.transport import KeepAliveTransport, to_host
-from lib.scheduling.extender import Extender, ExtenderError, Extenders
+from lib.scheduling.extender import Extender
+from lib.scheduling.extenders import Extenders
+from lib.scheduling.status import ExtenderError
 from lib.service.config.extenders import ExtenderConfig
 
 

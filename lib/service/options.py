@@ -3,32 +3,35 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.framework.arguments import Handle
+from lib.lazily import Lazy
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
-from lib.service.check_config import show
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
 from lib.service.config.fields import ConfigError, without_repetitions
 from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
-from lib.service.config.written import as_used, write
 from lib.service.help import Group
-from lib.service.policies import PolicyError, load_policies
 from lib.service.served_profiles import Asked, PolicyName, profiles_for
-from lib.service.telemetry.explain import Explain, as_json, as_table
+
+if TYPE_CHECKING:
+    from lib.service import check_config, policies
+    from lib.service.config import written
+    from lib.service.telemetry import explain
+else:
+    check_config, policies = Lazy("lib.service.check_config"), Lazy("lib.service.policies")
+    written, explain = Lazy("lib.service.config.written"), Lazy("lib.service.telemetry.explain")
 
 CALLED_AS = "POLLER_CALLED_AS"
 """The environment variable that says what poller is called in its messages, where that isn't its file."""
-
-EXPLAIN: Mapping[ExplainName, Explain] = {ExplainName.TABLE: as_table, ExplainName.JSON: as_json}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +50,11 @@ class Options(CommandLine):
         return tuple(dict.fromkeys(self.namespace or ()))
 
     @property
-    def explain(self) -> Explain | None:
+    def explain(self) -> "explain.Explain | None":
         """The function that shows a decision."""
-        return EXPLAIN[self.explain_as] if self.explain_as else None
+        if self.explain_as is None:
+            return None
+        return explain.as_table if self.explain_as == ExplainName.TABLE else explain.as_json
 
 
 @contextmanager
@@ -140,7 +145,7 @@ def run_with_options(
             return
         options, profiles = _options(CommandLine(**given))
         if options.check_config:
-            show(profiles, options.config, options.times, options.leader_election)
+            check_config.show(profiles, options.config, options.times, options.leader_election)
             sys.exit(0)
         if options.write_config_to:
             _write_config(options, profiles, options.write_config_to)
@@ -191,10 +196,12 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     if given.leader_elect and (given.once or given.dry_run):
         name = "--once" if given.once else "--dry-run"
         raise typer.BadParameter(f"{name} can't be combined with --leader-elect (POLLER_LEADER_ELECT)")
-    with _blaming("--plugin", PolicyError):
-        policies = tuple(load_policies(given.plugin or []))
+    loaded: tuple[policies.Policy, ...] = ()
+    if given.plugin:
+        with _blaming("--plugin", policies.PolicyError):
+            loaded = tuple(policies.load_policies(given.plugin))
     policy, preemption = given.policy or PolicyName.DEFAULT, not given.no_preemption
-    asked = Asked(given.scheduler_name, policy, policies, preemption)
+    asked = Asked(given.scheduler_name, policy, loaded, preemption)
     profiles = _profiles(config, asked, problems, given.config_file)
     raw = {field.name: getattr(given, field.name) for field in fields(given)}
     options = Options(
@@ -209,9 +216,9 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
 
 def _write_config(options: Options, profiles: list[Profile], file: Path) -> None:
     """Write the configuration that is used. BadParameter when the file can't be written."""
-    used = as_used(options.config, profiles, options.times, options.leader_election, secrets=True)
+    used = written.as_used(options.config, profiles, options.times, options.leader_election, secrets=True)
     try:
-        write(used, file)
+        written.write(used, file)
     except OSError as error:
         raise typer.BadParameter(
             f"{file}: {error.strerror or error}", param_hint="--write-config-to"

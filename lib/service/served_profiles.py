@@ -3,18 +3,25 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from lib.kube.objects import is_object_name
 from lib.kube.source import MAIN_SCHEDULER
-from lib.scheduling.framework.arguments import Handle, not_between
+from lib.lazily import Lazy
+from lib.scheduling.framework.arguments import not_between
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.service.config.fields import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration
-from lib.service.config.profile_builder import ProfileBuilder
 from lib.service.config.profiles import KubeSchedulerProfile
-from lib.service.policies import Policy
+
+if TYPE_CHECKING:
+    from lib.service.config import profile_builder
+    from lib.service.policies import Policy
+else:
+    profile_builder = Lazy("lib.service.config.profile_builder")
 
 DEFAULT_NAME, RANDOM_NAME = "my-scheduler", "random-scheduler"
 
@@ -36,7 +43,7 @@ class Asked:
 
     scheduler_name: str | None = None
     policy: PolicyName = PolicyName.DEFAULT
-    policies: tuple[Policy, ...] = ()
+    policies: "tuple[Policy, ...]" = ()
     preemption: bool = True
 
 
@@ -67,7 +74,8 @@ def _own(asked: Asked, handle: Handle) -> list[Profile]:
 def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
     specs = config.profiles
     builders = [
-        ProfileBuilder(each, f"profiles[{i}]", asked.policies, handle) for i, each in enumerate(specs)
+        profile_builder.ProfileBuilder(each, f"profiles[{i}]", asked.policies, handle)
+        for i, each in enumerate(specs)
     ]
     without = () if asked.preemption else (DefaultPreemption.name,)
     own_names = [each.scheduler_name for each in specs]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import TYPE_CHECKING
 
 from tenacity import (
     Retrying,
@@ -19,14 +20,13 @@ from lib.kube.changes import AnyChange
 from lib.kube.errors import ApiError
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Pod
-from lib.kube.proxy import OwnProxy
 from lib.kube.source import ClusterSource
 from lib.kube.system import MACHINE, System
+from lib.lazily import Lazy
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.runtime import describe
-from lib.scheduling.groups.pod_group_cycle import recheck_pod_group
 from lib.scheduling.needs import needs_of
 from lib.scheduling.pod_groups import HOLDING, group_of
 from lib.scheduling.pod_life import CONFIRM_SECONDS, Phase, PodLife, PodLives
@@ -41,6 +41,12 @@ from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
 from lib.service.writes.results import Completed
 from lib.service.writes.writes import Writes
+
+if TYPE_CHECKING:
+    from lib.kube.proxy import OwnProxy
+    from lib.scheduling.groups import pod_group_cycle
+else:
+    pod_group_cycle = Lazy("lib.scheduling.groups.pod_group_cycle")
 
 log = logging.getLogger("poller")
 
@@ -91,7 +97,7 @@ class Poller:
     report: Report
     shutdown: Shutdown
     leads: Callable[[], bool]
-    proxy: OwnProxy | None
+    proxy: "OwnProxy | None"
     checks: StartupChecks
     follow_up: FollowUp
     unreadable: int = 0
@@ -381,7 +387,7 @@ class Poller:
 
     def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:
         """Run Permit, or PreBind, again for pods that wait; returns the decisions for those that did."""
-        decisions = recheck_pod_group(pods, self.cache, self.schedulers, self.now())
+        decisions = pod_group_cycle.recheck_pod_group(pods, self.cache, self.schedulers, self.now())
         return [each if each.outcome in PLACED else self.follow_up.undone(each) for each in decisions]
 
     def _victims_on_their_way(self, decisions: Iterable[Decision]) -> list[PodLife]:

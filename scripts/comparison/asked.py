@@ -21,8 +21,8 @@ from lib.kube.objects import (
     decode_hook,
 )
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Plugin, Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import make
 from lib.scheduling.scheduling_cycle import Scheduler

@@ -25,10 +25,11 @@ from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
-from lib.scheduling.extender import Extender, ExtenderError
+from lib.scheduling.extender import Extender
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import ExtenderError
 from lib.service.config.fields import ConfigError
 from lib.service.config.file import read_config
 

@@ -11,7 +11,7 @@ from lib.questions.deciding import Decider
 from lib.questions.files import read_files
 from lib.questions.manifests import workloads_in
 from lib.questions.trial import Placing, Trial as PlacedTrial, new_pods
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.service.config.file import default_config
 from lib.service.served_profiles import DEFAULT_NAME, Asked, profiles_for
 from scripts.grading.best import Best, best

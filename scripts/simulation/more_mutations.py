@@ -16,7 +16,6 @@ from lib.scheduling.devices.cluster_devices import ClusterDevices
 from lib.scheduling.devices.pod_devices import PodDevices
 from lib.scheduling.kept import Journal
 from lib.scheduling.nominator import Nominator
-from lib.scheduling.plugins import default_preemption
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
@@ -27,7 +26,7 @@ from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.plugins.taint_toleration import TaintToleration
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import Phase, pod_key
-from lib.scheduling.preemption import victims
+from lib.scheduling.preemption import search, victims
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.transitions import SHOWN, Seen
@@ -168,22 +167,22 @@ def _nobody_spared() -> Patches:
             return Victims(node_name, (*victims.less_important(pod, node_name, cache),), 0)
         return found
 
-    yield patch.object(default_preemption, "victims_on", victims_on)
+    yield patch.object(search, "victims_on", victims_on)
 
 
 def _most_important_evicted() -> Patches:
     """Of several nodes, that is taken where preemption does the most harm."""
     yield patch.object(
-        default_preemption._Search,
+        search.Search,
         "best",
         lambda self, enough: max(self.candidates(1000).values(), key=lambda each: each.harm, default=None),
     )
-    yield patch.object(default_preemption._Search, "likely_best", lambda self: None)
+    yield patch.object(search.Search, "likely_best", lambda self: None)
 
 
 def _victims_that_leave_not_awaited() -> Patches:
     """More pods are evicted while the first ones leave."""
-    yield patch.object(default_preemption, "victims_are_leaving", lambda *_: False)
+    yield patch.object(search, "victims_are_leaving", lambda *_: False)
 
 
 def _equals_evicted() -> Patches:
@@ -193,7 +192,7 @@ def _equals_evicted() -> Patches:
         return [each for each in cache.nodes[node_name].pods if each.spec.priority <= pod.spec.priority]
 
     yield patch.object(victims, "less_important", less_important)
-    yield patch.object(default_preemption, "less_important", less_important)
+    yield patch.object(search, "less_important", less_important)
 
 
 def _removed_pods_lost() -> Patches:

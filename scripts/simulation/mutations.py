@@ -15,13 +15,12 @@ from lib.kube.lease import Candidate
 from lib.kube.objects import Binding
 from lib.kube.write import Request, Write
 from lib.scheduling.decision import Decision
-from lib.scheduling.groups.pod_group_cycle import GroupAttempt
+from lib.scheduling.groups import pod_group_cycle
 from lib.scheduling.nominator import Nominator
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.preemption import victims
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.transitions import FREE, NO_NODE, SHOWN
-from lib.service import group_turns
 from lib.service.steps import Poller
 from lib.service.writes import writes as writes_module
 from lib.service.writes.pipeline import Pipeline
@@ -121,14 +120,14 @@ def _assumed_pods_forgotten_early() -> Iterable[AbstractContextManager[Any]]:
 def _groups_one_by_one() -> Iterable[AbstractContextManager[Any]]:
     """Each pod of a group is placed for itself."""
 
-    class OneByOne(GroupAttempt):
+    class OneByOne(pod_group_cycle.GroupAttempt):
         def go_on(self, _: Callable[[], bool]) -> list[Decision]:
             return [
                 self._schedulers[each.spec.scheduler_name].schedule_one(each, self._cache)
                 for each in self.pods
             ]
 
-    yield patch.object(group_turns, "GroupAttempt", OneByOne)
+    yield patch.object(pod_group_cycle, "GroupAttempt", OneByOne)
 
 
 def _older_list_taken() -> Iterable[AbstractContextManager[Any]]:

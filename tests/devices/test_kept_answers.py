@@ -13,7 +13,7 @@ from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Json, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 

@@ -13,7 +13,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Outcome
 from lib.scheduling.devices.search_time import SHARE, SHORTEST, SearchTime
 from lib.scheduling.devices.selectors import Selectors
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 

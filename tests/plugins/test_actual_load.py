@@ -8,7 +8,7 @@ from objects import node, pod
 from lib.kube.objects import NodeMetrics, ObjectMeta
 from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import MAX_SAMPLES, REFRESH, Load, LookedUp
 from lib.scheduling.plugins.actual_load import ActualLoad, ActualLoadArgs
 

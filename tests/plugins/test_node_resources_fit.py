@@ -18,7 +18,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.devices import DeviceClass
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit, Shape, requested_to_capacity_ratio
 
 # --- which nodes are out ----------------------------------------------------------------------------------

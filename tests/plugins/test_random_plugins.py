@@ -5,7 +5,7 @@ from random import Random as Generator
 
 from objects import node, pod
 
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.random_score import Random, RandomFilter
 from lib.scheduling.status import unschedulable

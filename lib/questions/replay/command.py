@@ -24,8 +24,8 @@ from lib.questions.replay.replaying import Replaying, profile_of
 from lib.questions.replay.show import placements_into, print_csv, show_replays
 from lib.questions.replay.trace import Trace, inflated, kinds_of
 from lib.questions.verdict import Verdict
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.handle import Handle
 from lib.service.command_line import option
 from lib.service.config.file import default_config, load_config
 from lib.service.policies import load_policies

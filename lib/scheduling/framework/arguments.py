@@ -7,37 +7,13 @@ validation/validation_pluginargs.go
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from random import Random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
-from lib.scheduling.extender import Extenders
-
-if TYPE_CHECKING:
-    from lib.scheduling.cache import Cache
-
 VERSION = "kubescheduler.config.k8s.io/v1"
-
-
-EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-@dataclass(frozen=True)
-class Handle:
-    """What plugins get from poller, besides their own arguments.
-
-    cache: the loop's; None beside the loop. now: returns the time, in UTC; without a clock, no time passes.
-    """
-
-    random: Random = field(default_factory=Random)
-    extenders: Extenders = field(default_factory=Extenders)
-    cache: Cache | None = None
-    now: Callable[[], datetime] = lambda: EPOCH
 
 
 class Duration(float):

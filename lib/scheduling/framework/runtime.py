@@ -36,7 +36,6 @@ from lib.scheduling.framework.interface import (
     UnreservePlugin,
     check_post_filter,
 )
-from lib.scheduling.framework.position import position_in
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.status import (
@@ -446,6 +445,8 @@ class Framework:
         who = f"plugin {self.running.name}" if self.running else "poller itself"
         if isinstance(error, BadAnswerError):
             return f"{who} failed: {_text_of(error)}"
+        from lib.scheduling.framework.position import position_in  # here, as few plugins fail
+
         sources = _sources_of(self.running) if self.running else ()
         position = position_in(sources, traceback.walk_tb(error.__traceback__))
         if not position:  # it failed before its own code ran, or isn't written in Python

@@ -15,10 +15,10 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.quorum import Quorum, Unknown, is_reached_without, quorum_of
 from lib.scheduling.hints import changes_anything
-from lib.scheduling.plugins.default_preemption import victims_are_leaving
 from lib.scheduling.pod_groups import FOR_ITS_GROUP, REJECTING, group_of
 from lib.scheduling.pod_life import UNSENT, Phase, PodLife, PodLives, pod_key
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
+from lib.scheduling.preemption.search import victims_are_leaving
 from lib.scheduling.queueing_hints import QueueingHints
 from lib.scheduling.scheduling_cycle import Scheduler
 

@@ -19,7 +19,8 @@ from typing import ClassVar
 
 from lib.kube.objects import NodeMetrics, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, Duration, Handle, not_between
+from lib.scheduling.framework.arguments import Args, Duration, not_between
+from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import amounts, requests_at_least
 from lib.scheduling.status import MAX_NODE_SCORE, CycleState

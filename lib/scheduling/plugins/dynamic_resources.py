@@ -16,8 +16,9 @@ from lib.kube.changes import AnyChange
 from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, Duration, Handle
+from lib.scheduling.framework.arguments import Args, Duration
 from lib.scheduling.framework.interface import Lines
+from lib.scheduling.handle import Handle
 from lib.scheduling.hints import changed_itself, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.scoring import normalize_to_largest

@@ -16,7 +16,7 @@ from lib.kube import objects
 from lib.kube.changes import AnyChange
 from lib.kube.label_syntax import problems_of_term, together
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
-from lib.kube.selectors import matches, matches_node, matches_term
+from lib.kube.selectors import matches_node
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Strict, no_label_key, no_label_value, not_among
@@ -26,7 +26,8 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.scoring import normalize_to_largest
 from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable
-from lib.scheduling.text import labels_text, listed, requirement_text
+from lib.scheduling.term_texts import label_said, term_text, why_no_match
+from lib.scheduling.text import labels_text, requirement_text
 from lib.scheduling.workloads import belongs_to_node
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -175,7 +176,7 @@ class NodeAffinity:
             return
         for key, value in pod.spec.node_selector.items():
             if node.labels.get(key) != value:
-                yield f"nodeSelector {key}={value}: {_has_label(node, key)}"
+                yield f"nodeSelector {key}={value}: {label_said(node, key)}"
         required = _required(pod.spec.affinity.node_affinity)
         if required is None or _required_terms(pod).match(node):
             return
@@ -282,32 +283,3 @@ def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:
         if field.key == "metadata.name" and field.operator == "In"
     ]
     return set.intersection(*names) if names else None
-
-
-# --- words ------------------------------------------------------------------------------------------------
-
-
-def _has_label(node: NodeInfo, key: str) -> str:
-    """A node's value of a label."""
-    return f"the node has {key}={node.labels[key]}" if key in node.labels else "the node has no such label"
-
-
-def term_text(term: NodeSelectorTerm) -> str:
-    """A term of a node selector."""
-    parts = [*term.match_expressions, *term.match_fields]
-    return listed(map(requirement_text, parts)) if parts else "(an empty term)"
-
-
-def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
-    """The part of a term that a node doesn't match."""
-    if not term.match_expressions and not term.match_fields:
-        return "an empty term matches no node"
-    if wrong := problems_of_term(term):
-        return f"an invalid term matches no node: {listed(wrong)}"
-    assert not matches_term(term, node.node)
-    missing = [
-        _has_label(node, each.key) for each in term.match_expressions if not matches(each, node.labels)
-    ]
-    fields = {"metadata.name": node.name}
-    missing += [f"the node is {node.name}" for each in term.match_fields if not matches(each, fields)]
-    return listed(missing)

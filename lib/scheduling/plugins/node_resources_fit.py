@@ -25,7 +25,6 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import (
     CPU_AND_MEMORY,
     Args,
-    Handle,
     ResourceSpec,
     Strict,
     UtilizationShapePoint,
@@ -34,6 +33,7 @@ from lib.scheduling.framework.arguments import (
     not_between,
 )
 from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
+from lib.scheduling.handle import Handle
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import (
     NodeInfo,

@@ -7,29 +7,25 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.status import SKIP, CycleState, NodeError, Status, unresolvable, unschedulable
-from lib.scheduling.volumes.attached import (
-    NO_LIMIT,
-    Attachable,
-    AttachedVolumes,
-    ClaimNotFoundError,
-    NotOwnerError,
-    attached_volumes,
-    limits_of,
-    may_be_attached,
-    may_have_volumes_of,
-    volumes_of,
-)
 from lib.scheduling.volumes.claims import signed_volumes
+
+if TYPE_CHECKING:
+    from lib.scheduling.volumes import attached
+    from lib.scheduling.volumes.attached import Attachable, AttachedVolumes
+else:
+    attached = Lazy("lib.scheduling.volumes.attached")
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
@@ -60,16 +56,16 @@ class NodeVolumeLimits:
         """A volume that is no longer used, a driver with a higher limit, or a new claim of the pod."""
         now = change.object
         if gone := deleted_pod(change):
-            return may_be_attached(gone)
+            return bool(gone.spec.volumes) and attached.may_be_attached(gone)
         if isinstance(now, VolumeAttachment):
-            return change.kind == Kind.DELETED and may_have_volumes_of(pod, now.spec.attacher)
+            return change.kind == Kind.DELETED and attached.may_have_volumes_of(pod, now.spec.attacher)
         if isinstance(now, CSINode) and change.kind != Kind.DELETED:
             return not isinstance(change.before, CSINode) or _takes_more(change.before, now)
         return change.kind == Kind.ADDED and is_about_claim_of(pod, change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """SKIP if the pod has no such volumes, or if all nodes have room for them."""
-        if not may_be_attached(pod):
+        if not pod.spec.volumes or not attached.may_be_attached(pod):
             return SKIP
         new = NewVolumes(pod, cache)
         if new.are_usable and all(
@@ -95,17 +91,17 @@ class NodeVolumeLimits:
     def _rejection(self, new: "NewVolumes", node: NodeInfo) -> Status | None:
         try:
             brought = new.to(node)
-        except ClaimNotFoundError as error:
+        except attached.ClaimNotFoundError as error:
             return unresolvable(str(error))
-        except NotOwnerError as error:
+        except attached.NotOwnerError as error:
             raise NodeError(f'running "{self.name}" filter plugin: {error}') from error
-        attached = new.attached.on(node) if brought else None
-        if not attached or not attached.limits:
+        there = new.attached.on(node) if brought else None
+        if not there or not there.limits:
             return None
-        if attached.why_not:
-            raise NodeError(f'running "{self.name}" filter plugin: {attached.why_not}')
-        more = Counter(driver for driver, volume in brought if (driver, volume) not in attached.by_pods)
-        return TOO_MANY if any(attached.room(driver) < count for driver, count in more.items()) else None
+        if there.why_not:
+            raise NodeError(f'running "{self.name}" filter plugin: {there.why_not}')
+        more = Counter(driver for driver, volume in brought if (driver, volume) not in there.by_pods)
+        return TOO_MANY if any(there.room(driver) < count for driver, count in more.items()) else None
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """How many volumes the node's drivers can attach."""
@@ -117,8 +113,10 @@ class NodeVolumeLimits:
 
 def _takes_more(before: CSINode, now: CSINode) -> bool:
     """Whether a driver's limit was raised or removed."""
-    limits = limits_of(now)
-    return any(limits.get(driver, NO_LIMIT) > old for driver, old in limits_of(before).items())
+    limits = attached.limits_of(now)
+    return any(
+        limits.get(driver, attached.NO_LIMIT) > old for driver, old in attached.limits_of(before).items()
+    )
 
 
 class NewVolumes:
@@ -134,20 +132,20 @@ class NewVolumes:
         try:
             self.by_driver = Counter(driver for driver, _ in self._where(has_csi_node=True))
             self.are_usable = True
-        except (ClaimNotFoundError, NotOwnerError):
+        except (attached.ClaimNotFoundError, attached.NotOwnerError):
             self.are_usable = False
 
-    def to(self, node: NodeInfo) -> set[Attachable]:
+    def to(self, node: NodeInfo) -> "set[Attachable]":
         """The volumes for one node. ClaimNotFoundError or NotOwnerError when a claim can't be used."""
         return self._where(has_csi_node=node.name in self._storage.csi_nodes)
 
     @cached_property
-    def attached(self) -> AttachedVolumes:
+    def attached(self) -> "AttachedVolumes":
         """The volumes attached to each node."""
-        return attached_volumes(self._cache)
+        return attached.attached_volumes(self._cache)
 
-    def _where(self, *, has_csi_node: bool) -> set[Attachable]:
+    def _where(self, *, has_csi_node: bool) -> "set[Attachable]":
         if has_csi_node not in self._found:
-            found = volumes_of(self._pod, self._storage, has_csi_node=has_csi_node, is_new=True)
+            found = attached.volumes_of(self._pod, self._storage, has_csi_node=has_csi_node, is_new=True)
             self._found[has_csi_node] = found
         return self._found[has_csi_node]

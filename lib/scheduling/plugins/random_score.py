@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod
-from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import MAX_NODE_SCORE, CycleState, Status, unschedulable
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Plugin, Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.default_preemption import DefaultPreemption

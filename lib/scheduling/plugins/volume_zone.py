@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, ZONE, Pod
+from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE, Pod
 from lib.kube.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
@@ -21,7 +21,6 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import SKIP, CycleState, Status, unresolvable
 from lib.scheduling.text import names
 from lib.scheduling.volumes.claims import claim_names, existing_claims, signed_volumes
-from lib.scheduling.volumes.in_tree import SEVERAL_ZONES
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 

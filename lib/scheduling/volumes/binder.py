@@ -21,6 +21,7 @@ from lib.scheduling.volumes.claims import claim_names
 from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
 from lib.scheduling.volumes.matching import Candidates, allows, bound_to, reaches
 
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUMES = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"

@@ -11,6 +11,7 @@ from lib.kube.objects import (
     BETA_REGION,
     BETA_ZONE,
     REGION,
+    SEVERAL_ZONES,
     ZONE,
     InTreeSources,
     NodeSelector,
@@ -25,9 +26,6 @@ from lib.kube.storage import (
     PersistentVolume,
     VolumeNodeAffinity,
 )
-
-SEVERAL_ZONES = "__"
-"""Separates the zones of a label that names several."""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ pkg/scheduler/framework/plugins/names/names.go
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lib.scheduling.framework.arguments import Args, Handle
+from lib.scheduling.framework.arguments import Args
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, make
 from lib.service.config.fields import ConfigError, read, without_repetitions, wrong_head
 from lib.service.config.profiles import KubeSchedulerProfile, PluginConfig
-from lib.service.policies import Policy
 
 LACKING = {
     "GangScheduling",
@@ -22,6 +22,9 @@ LACKING = {
     "TopologyPlacementGenerator",
 }
 """kube-scheduler's plugins that poller doesn't have."""
+
+if TYPE_CHECKING:
+    from lib.service.policies import Policy
 
 ALL = "*"
 
@@ -41,7 +44,7 @@ class ProfileBuilder:
     """
 
     def __init__(
-        self, spec: KubeSchedulerProfile, path: str, policies: Iterable[Policy], handle: Handle
+        self, spec: KubeSchedulerProfile, path: str, policies: "Iterable[Policy]", handle: Handle
     ) -> None:
         self.problems: list[str] = []
         self._path, self._handle = path, handle

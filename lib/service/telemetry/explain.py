@@ -27,9 +27,9 @@ def _stdout() -> TextIO:
     return sys.__stdout__
 
 
-def is_beside_the_log() -> bool:
-    """Whether decisions and the log go to the same terminal."""
-    return _stdout().isatty() and sys.stderr.isatty()
+def shows_beside_the_log(explain: Explain) -> bool:
+    """Whether tables of decisions and the log go to the same terminal."""
+    return explain is as_table and _stdout().isatty() and sys.stderr.isatty()
 
 
 def as_json(decision: Decision, headline: str) -> None:

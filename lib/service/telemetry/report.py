@@ -5,7 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from lib import __version__
@@ -15,13 +15,18 @@ from lib.kube.errors import ApiError, StatusError
 from lib.kube.objects import Object, Pod
 from lib.kube.pod_writes import BOUND_BY_ANOTHER
 from lib.kube.system import MACHINE, System
+from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.telemetry.explain import Explain, as_table, is_beside_the_log
 from lib.service.telemetry.log import Fields, of_attempt, of_pod
 from lib.service.telemetry.observer import Observer
+
+if TYPE_CHECKING:
+    from lib.service.telemetry import explain as explaining
+else:
+    explaining = Lazy("lib.service.telemetry.explain")
 
 log = logging.getLogger("poller")
 
@@ -38,7 +43,9 @@ class Report:
     dry_run: decisions are not carried out. explain: shows each new decision. observer: called for everything.
     """
 
-    def __init__(self, *, dry_run: bool, explain: Explain | None, system: System = MACHINE) -> None:
+    def __init__(
+        self, *, dry_run: bool, explain: "explaining.Explain | None", system: System = MACHINE
+    ) -> None:
         self.observer, self._system = Observer(system), system
         self._serving = ""  # logged when the API server has answered
         self._names = ""
@@ -56,7 +63,7 @@ class Report:
         self._skipped: set[str] = set()
         self._contended: set[str] = set()  # names of schedulers whose pods another program binds, too
         # A table on the same terminal has it already.
-        beside = explain is as_table and is_beside_the_log()
+        beside = explain is not None and explaining.shows_beside_the_log(explain)
         self._decision_level = logging.DEBUG if beside else logging.INFO
 
     def _log_if_changed(

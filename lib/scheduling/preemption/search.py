@@ -1,0 +1,145 @@
+"""Searches for the node where preemption does the least harm.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go and framework/preemption
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import islice
+
+from lib.kube.objects import Pod
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import PostFilterResult
+from lib.scheduling.preemption.kept_victims import KeptForKind
+from lib.scheduling.preemption.nodes_by_harm import NodesByHarm, Rank
+from lib.scheduling.preemption.victims import NO_VICTIMS, Victims, WhyNot, less_important, victims_on
+from lib.scheduling.status import Code, NodeError, Rejection
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+FIRST_TRIES = 10
+"""At most this many nodes, those with the lowest bounds of NodesByHarm, are tried before the others."""
+
+
+class Search:
+    """Searches for the node where preemption does the least harm."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        cache: Cache,
+        rejected: Mapping[str, Rejection],
+        why_not: WhyNot,
+        kept: KeptForKind,
+    ) -> None:
+        self._pod, self._cache, self._rejected = pod, cache, rejected
+        self._why_not, self._kept = why_not, kept
+        self._best: Victims | None = None
+        self._best_rank: Rank | None = None
+        self.failed = Counter[Rejection]()
+        """Why preemption doesn't help: on how many of the nodes that were tried."""
+        self.errors: dict[str, None] = {}
+        """How filters failed on nodes that were tried, each text once."""
+        self._disruptions_left = cache.disruptions_left()
+
+    @cached_property
+    def _by_harm(self) -> NodesByHarm:
+        return NodesByHarm.of(self._cache)
+
+    @cached_property
+    def potential_nodes(self) -> list[int]:
+        """The indexes in `Cache.node_list` of the nodes where evictions could help."""
+        return [
+            i for i, node in enumerate(self._cache.node_list) if might_help(self._rejected.get(node.name))
+        ]
+
+    def likely_best(self) -> Victims | None:
+        """Try a few nodes that may be the best; None if another node may still be better.
+
+        `best` then compares the other nodes with these.
+        """
+        likely = (
+            (bound, i)
+            for bound, i in self._by_harm.below(self._pod.spec.priority)
+            if might_help(self._rejected.get(self._cache.node_list[i].name))
+        )
+        for rank in islice(likely, FIRST_TRIES):
+            if self._best_rank and self._best_rank < rank:
+                return self._best  # all others have higher bounds
+            self._answer_of(rank[1])
+        return None
+
+    def best(self, enough: int) -> Victims | None:
+        """Try nodes in the cache's order; returns the best candidate of all tries, None if there is none."""
+        self.candidates(enough, better_only=True)
+        return self._best
+
+    def candidates(self, enough: int, *, better_only: bool = False) -> dict[str, Victims]:
+        """Try nodes in the cache's order until there are enough candidates; returns these, by node name.
+
+        better_only: leave out nodes that can't be better than the best so far.
+        """
+        found: dict[str, Victims] = {}
+        for i in self.potential_nodes:
+            if len(found) >= enough and any(not each.violations for each in found.values()):
+                break
+            if better_only and not self._by_harm.may_beat(self._best_rank, i):
+                continue
+            answer = self._answer_of(i)
+            if isinstance(answer, Victims):
+                found[answer.node_name] = answer
+            elif answer:
+                self.failed[answer] += 1
+        return found
+
+    def _answer_of(self, i: int) -> Victims | Rejection | None:
+        """The victims on the node with this index, or why the pod would not fit there without them.
+
+        None if a filter fails.
+        """
+        name = self._cache.node_list[i].name
+        nominated = self._cache.nominator.nominated_before_on(name, self._pod)
+        try:
+            answer = self._kept.answer(name, nominated, self._try)
+        except NodeError as error:
+            self.errors[str(error)] = None
+            return None
+        if isinstance(answer, Victims) and not (self._best_rank and self._best_rank < (answer.harm, i)):
+            self._best, self._best_rank = answer, (answer.harm, i)
+        return answer
+
+    def _try(self, node_name: str) -> Victims | Rejection:
+        """The victims on a node with which the pod would fit there, or why it would not fit."""
+        if not less_important(self._pod, node_name, self._cache):
+            return NO_VICTIMS
+        return victims_on(self._pod, node_name, self._cache, self._why_not, self._disruptions_left)
+
+
+def potential(rejected: Mapping[str, Rejection]) -> int:
+    """On how many nodes evictions could help."""
+    return sum(count for rejection, count in Counter(rejected.values()).items() if might_help(rejection))
+
+
+def no_candidate(cache: Cache, failed: Counter[Rejection], potential: int) -> PostFilterResult:
+    """The result if no node is a candidate. failed: how often the potential nodes are rejected, and why."""
+    reasons = Counter({NOT_HELPFUL: len(cache.nodes) - potential})
+    for rejection, count in failed.items():
+        for reason in rejection.status.reasons:
+            reasons[reason] += count
+    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
+    why = f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}."
+    by = frozenset(each.plugin for each in failed) - {NO_VICTIMS.plugin}
+    return PostFilterResult("", reasons=(why,), rejected_by=by)
+
+
+def might_help(rejection: Rejection | None) -> bool:
+    """Whether evictions could help: the node's rejection isn't unresolvable."""
+    return rejection is not None and rejection.status.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+def victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Rejection]) -> bool:
+    """Whether victims for the pod are leaving already, on a node where it may fit."""
+    name = cache.nominator.node_of(pod) or ""
+    if name not in cache.nodes or (name in rejected and not might_help(rejected[name])):
+        return False
+    return any(cache.is_leaving(each) for each in less_important(pod, name, cache))

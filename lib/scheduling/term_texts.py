@@ -1,0 +1,33 @@
+"""Terms of node selectors, and why a node doesn't match one: for people who ask `why`."""
+
+from lib.kube.label_syntax import problems_of_term
+from lib.kube.objects import NodeSelectorTerm
+from lib.kube.selectors import matches, matches_term
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.text import listed, requirement_text
+
+
+def label_said(node: NodeInfo, key: str) -> str:
+    """A node's value of a label."""
+    return f"the node has {key}={node.labels[key]}" if key in node.labels else "the node has no such label"
+
+
+def term_text(term: NodeSelectorTerm) -> str:
+    """A term of a node selector."""
+    parts = [*term.match_expressions, *term.match_fields]
+    return listed(map(requirement_text, parts)) if parts else "(an empty term)"
+
+
+def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
+    """The part of a term that a node doesn't match."""
+    if not term.match_expressions and not term.match_fields:
+        return "an empty term matches no node"
+    if wrong := problems_of_term(term):
+        return f"an invalid term matches no node: {listed(wrong)}"
+    assert not matches_term(term, node.node)
+    missing = [
+        label_said(node, each.key) for each in term.match_expressions if not matches(each, node.labels)
+    ]
+    fields = {"metadata.name": node.name}
+    missing += [f"the node is {node.name}" for each in term.match_fields if not matches(each, fields)]
+    return listed(missing)

@@ -1,0 +1,115 @@
+"""Why a pod's volumes keep it from a node, for people who ask `why`."""
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+from lib.kube.objects import NodeSelectorTerm, Pod, Requirement
+from lib.kube.selectors import matches_node
+from lib.kube.storage import NO_PROVISIONER, SELECTED_NODE, PersistentVolumeClaim, TopologySelectorTerm
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.storage import Storage
+from lib.scheduling.term_texts import term_text, why_no_match
+from lib.scheduling.text import exact_amount, listed
+from lib.scheduling.volumes.binder import (
+    AFFINITY,
+    NO_SPACE,
+    NO_SUCH_VOLUMES,
+    NO_VOLUMES,
+    UNBOUND_IMMEDIATE,
+    is_delayed,
+)
+from lib.scheduling.volumes.claims import existing_claims
+from lib.scheduling.volumes.matching import allows, reaches
+
+MOST_NAMED = 2
+"""The most volumes that are named, of those which other nodes can reach."""
+
+
+def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]) -> Iterator[str]:
+    """The volume that can't be reached from a node, or the claim that can't get one there.
+
+    reasons: VolumeBinding's.
+    """
+    for claim in existing_claims(pod, storage):
+        volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume and AFFINITY in reasons:
+            required = volume.required_nodes
+            if required and not matches_node(required, node.node):
+                for term in required.node_selector_terms:
+                    needs = f"volume {volume.metadata.name} of claim {claim} needs {term_text(term)}"
+                    yield f"{needs}: {why_no_match(term, node)}"
+        elif not claim.spec.volume_name and UNBOUND_IMMEDIATE in reasons:
+            if not is_delayed(claim, storage):
+                yield _why_no_volume_yet(claim, storage)
+        elif not claim.spec.volume_name and (NO_VOLUMES in reasons or NO_SPACE in reasons):
+            reason = NO_VOLUMES if NO_VOLUMES in reasons else NO_SPACE
+            yield from _why_no_volume_on(claim, node, storage, reason)
+        elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in reasons:
+            yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
+
+
+def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> str:
+    """Why an unbound claim keeps its pod from all nodes: its volume should be there already."""
+    kind = storage.classes.get(claim.storage_class)
+    if kind is None:
+        return _without_class(claim)
+    if kind.provisioner in ("", NO_PROVISIONER):
+        return f"claim {_claim_text(claim)} has no volume, and its class makes none"
+    return f"claim {_claim_text(claim)} has no volume yet; {kind.provisioner} is to make it"
+
+
+def _why_no_volume_on(
+    claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage, reason: str
+) -> Iterator[str]:
+    """Why an unbound claim can't have a volume on this node. reason: VolumeBinding's."""
+    kind = storage.classes.get(claim.storage_class)
+    selected = claim.metadata.annotations.get(SELECTED_NODE)
+    if kind is None:
+        yield _without_class(claim)
+    elif selected:
+        if selected != node.name:
+            yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
+    elif kind.provisioner in ("", NO_PROVISIONER):
+        yield f"claim {_claim_text(claim)} has no volume here, and its class makes none"
+        yield from islice(_elsewhere(claim, node, storage), MOST_NAMED)
+    elif not allows(kind.allowed_topologies, node.labels):
+        terms = [*map(_as_node_term, kind.allowed_topologies)]
+        where = " or ".join(map(term_text, terms))
+        has = listed(dict.fromkeys(why_no_match(term, node) for term in terms))
+        yield f"class {kind.metadata.name} of claim {claim} makes volumes only for {where}: {has}"
+    elif reason == NO_SPACE:
+        yield f"{kind.provisioner} has not enough free storage here for claim {_claim_text(claim)}"
+
+
+def _as_node_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_expressions=tuple(
+            Requirement(each.key, "In", each.values) for each in term.match_label_expressions
+        )
+    )
+
+
+def _elsewhere(claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage) -> Iterator[str]:
+    """The free volumes of the claim's class that are large enough, but can't be reached from the node."""
+    for volume in storage.volumes:
+        required = volume.required_nodes
+        if (
+            required
+            and volume.spec.claim_ref is None
+            and volume.storage_class == claim.storage_class
+            and volume.size >= claim.size
+            and not reaches(required, node.labels)
+        ):
+            term = required.node_selector_terms[0] if required.node_selector_terms else NodeSelectorTerm()
+            yield f"volume {volume.metadata.name} needs {term_text(term)}: {why_no_match(term, node)}"
+
+
+def _without_class(claim: PersistentVolumeClaim) -> str:
+    if not claim.storage_class:
+        return f"claim {_claim_text(claim)} has no volume, and without a class none is made"
+    return f"claim {claim} has no volume: there is no StorageClass {claim.storage_class} to make one"
+
+
+def _claim_text(claim: PersistentVolumeClaim) -> str:
+    of_class = f"class {claim.storage_class}" if claim.storage_class else "no class"
+    return f"{claim} ({of_class}, {exact_amount('storage', claim.size.value)})"

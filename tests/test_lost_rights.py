@@ -16,8 +16,8 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.errors import ForbiddenError
 from lib.kube.informer import Informer
 from lib.kube.listers import Listers
-from lib.kube.lookup import ALL
-from lib.kube.paths import ASK_AGAIN, LONGEST_REFUSAL, NAMESPACES
+from lib.kube.paths import ASK_AGAIN, LONGEST_REFUSAL
+from lib.kube.resources import ALL, NAMESPACE_LABELS, NAMESPACES
 from lib.kube.source import UNCOUNTED, ClusterSource, PollingSource
 
 PODS, CLAIMS = "/api/v1/pods", "/api/v1/persistentvolumeclaims"
@@ -172,20 +172,20 @@ def test_who_never_had_the_right_goes_on_at_once(reader: Reader) -> None:
 def test_labels_of_namespaces_that_may_not_be_read_for_a_moment_are_not_done_without() -> None:
     machine = Later()
     with canned(OBJECTS) as server, Api(server.url, threading.Event(), system=machine) as api:
-        lookup = Listers(api, ["ours"]).namespaces
+        listers = Listers(api, ["ours"])
 
         def found() -> Any:
-            lookup.begin([ALL])
-            lookup.wait(inf)
-            answer = lookup.of(ALL)
+            listers.begin({NAMESPACE_LABELS: [ALL]})
+            listers.wait(inf)
+            answer = listers.of(NAMESPACE_LABELS, ALL)
             return answer if isinstance(answer, Exception) else {each.metadata.name for each in answer.items}
 
         assert found() == {"ours", "theirs"}
-        server.forbidden.add(NAMESPACES)
+        server.forbidden.add(NAMESPACES.path)
         assert isinstance(found(), ForbiddenError)
         server.forbidden.clear()
         assert found() == {"ours", "theirs"}
-        server.forbidden.add(NAMESPACES)
+        server.forbidden.add(NAMESPACES.path)
         assert isinstance(found(), ForbiddenError)
         machine.seconds += LONGEST_REFUSAL
         assert found() == {"ours"}

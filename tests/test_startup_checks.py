@@ -14,6 +14,7 @@ import yaml
 from lib.kube.api import Api
 from lib.kube.attempt import PendingResponse
 from lib.kube.lease import LeaderElection
+from lib.kube.resources import LOAD, NEEDS
 from lib.service.rights import AT_ONCE, Right, needed_rights, rules_for
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
@@ -130,7 +131,7 @@ def test_a_review_that_fails_keeps_no_request_with_its_connection(one_node: Clus
     """Else the others of its batch would stay connected until the garbage collector runs."""
     go_on, reviews = threading.Event(), "selfsubjectaccessreviews"
     faults = Fault("POST", reviews, refuse(), times=2), Fault("POST", reviews, hold(go_on), times=ALWAYS)
-    rights = needed_rights([], writes=True, watch=True, preemption=True, volumes=True, devices=True)
+    rights = needed_rights([], NEEDS, writes=True, watch=True)
     gc.collect()
     gc.disable()
     try:
@@ -179,7 +180,7 @@ def test_an_api_server_that_still_starts_says_nothing_about_rights(one_node: Clu
 def test_reviews_that_fail_do_not_delay_each_poll(one_node: Cluster) -> None:
     tried: list[str] = []
     fault = Fault("POST", "selfsubjectaccessreviews", lambda _: tried.append("a review"), times=ALWAYS)
-    rights = needed_rights([], writes=True, watch=True, preemption=True, volumes=True, devices=True)
+    rights = needed_rights([], NEEDS, writes=True, watch=True)
     with faulty(one_node.proxy, fault) as between, Api(between.url, threading.Event()) as api:
         checks = StartupChecks(api, ["my-scheduler"], [], rights, Report(dry_run=False, explain=None))
         for _ in range(3):
@@ -219,9 +220,8 @@ def test_what_is_checked_is_what_the_deployment_grants() -> None:
         for name in rule.get("resourceNames", [""])
     }
     election = LeaderElection(resource_namespace="poller")
-    rights = needed_rights(
-        (), writes=True, watch=True, preemption=True, volumes=True, devices=True, election=election
-    )
+    needs = [each for each in NEEDS if each is not LOAD]
+    rights = needed_rights((), needs, writes=True, watch=True, election=election)
     assert {(each.verb, each.resource, each.group, each.name) for each in rights} == granted
 
 
@@ -245,7 +245,7 @@ def test_a_missing_right_to_the_lease_names_the_lease_and_its_role(one_node: Clu
 
 
 def test_a_dry_run_needs_no_right_to_write() -> None:
-    rights = needed_rights(["a", "b"], writes=False, watch=False, preemption=True, volumes=True, devices=True)
+    rights = needed_rights(["a", "b"], NEEDS, writes=False, watch=False)
     assert {each.verb for each in rights} == {"list", "get"}
     assert Right("list", "pods", namespace="b") in rights
     assert Right("list", "nodes") in rights

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar, Union
 import msgspec
 
 from lib.kube.objects import Node, Pod, Service
-from lib.kube.storage import StorageObject
 
-if TYPE_CHECKING:  # imported only when a pod needs devices
+if TYPE_CHECKING:  # imported only when a pod needs them
     from lib.kube.devices import DeviceObject
+    from lib.kube.storage import StorageObject
 
-AnyObject = Union[Pod, Node, Service, StorageObject, "DeviceObject"]
+AnyObject = Union[Pod, Node, Service, "StorageObject", "DeviceObject"]
 """The kinds whose changes are told."""
 
 
@@ -38,7 +38,7 @@ class Change(msgspec.Struct, Generic[Changed_co], frozen=True):
     before: Changed_co | None = None
 
 
-AnyChange = Change[Pod] | Change[Node] | Change[StorageObject] | Change["DeviceObject"]
+AnyChange = Change[Pod] | Change[Node] | Change["StorageObject"] | Change["DeviceObject"]
 
 
 def unassigned_pod(change: AnyChange) -> Pod | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from lib.kube.devices import AllocationResult, ResourceClaim
 from lib.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, StatusError
 from lib.kube.objects import Pod
-from lib.kube.paths import DEVICES_API, path_of
+from lib.kube.paths import path_of
 from lib.kube.pod_writes import nominate, patch_status, record
 from lib.kube.protobuf import PROTOBUF, with_metadata
 from lib.kube.resource_claims import (
@@ -26,6 +26,7 @@ from lib.kube.resource_claims import (
     ReserveClaim,
     UndoClaim,
 )
+from lib.kube.resources import RESOURCE_CLAIMS
 from lib.kube.write import Request, Write
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -104,7 +105,7 @@ def _create(claim: ResourceClaim) -> Write[ResourceClaim]:
         "ownerReferences": owners,
     }
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
-    path = path_of("resourceclaims", named.namespace, api=DEVICES_API)
+    path = path_of("resourceclaims", named.namespace, api=RESOURCE_CLAIMS.api)
     try:
         made: ResourceClaim = yield Request(
             "POST", path, ResourceClaim, {**body, "spec": claim.spec}, repeatable=False
@@ -232,4 +233,4 @@ def _patch_status(claim: ResourceClaim, which: Mapping[str, str], status: Mappin
 
 
 def _path(claim: ResourceClaim) -> str:
-    return path_of("resourceclaims", claim.metadata.namespace, claim.metadata.name, api=DEVICES_API)
+    return path_of("resourceclaims", claim.metadata.namespace, claim.metadata.name, api=RESOURCE_CLAIMS.api)

@@ -11,14 +11,13 @@ from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, unassigned_pod
-from lib.kube.claims import DEVICES, VOLUMES
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Node, Pod
 from lib.kube.pager import read_at_once
-from lib.kube.paths import NODES, PODS
 from lib.kube.reflector import Reflector, WatchLine
+from lib.kube.resources import DEVICES, NODES, PODS, VOLUMES
 from lib.kube.source import UNCOUNTED, ClusterSource, Delta, changes_by_page
 from lib.kube.store import Store
 from lib.kube.watched_claims import WatchedClaims
@@ -39,8 +38,8 @@ class Informer(ClusterSource):
         self._lines: Queue[WatchLine] = api.system.queue()
         self._services = WatchedServices(api, namespaces, self._lines)
         self.listers = Listers(api, namespaces, self._services)
-        self._nodes = Reflector(api, NODES, Node, Store[Node](), self._lines)
-        self._pods = [self._pod_reflector(PODS)]
+        self._nodes = Reflector(api, NODES.path, Node, Store[Node](), self._lines)
+        self._pods = [self._pod_reflector(PODS.path)]
         self._claims = [WatchedClaims(api, namespaces, kinds, self._lines) for kinds in (VOLUMES, DEVICES)]
         self.storage, self.devices = self._claims
 
@@ -115,14 +114,14 @@ class Informer(ClusterSource):
 
     def _go_on_with_pods(self) -> None:
         """Open the watches of pods that are due: of all namespaces if we may, else of the served ones."""
-        if self._pods[0].path != PODS and PODS not in self._narrowing:
+        if self._pods[0].path != PODS.path and PODS.path not in self._narrowing:
             self._try_all_namespaces()
         try:
             self._go_on(self._pods)
         except ForbiddenError as error:
-            if self._pods[0].path != PODS:
+            if self._pods[0].path != PODS.path:
                 raise
-            self._narrowing.do_without(PODS, error, UNCOUNTED)
+            self._narrowing.do_without(PODS.path, error, UNCOUNTED)
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
         for each in self._pods:
@@ -138,13 +137,13 @@ class Informer(ClusterSource):
 
     def _try_all_namespaces(self) -> None:
         """Watch the pods of all namespaces if that is allowed by now; else go on as before."""
-        everywhere = self._pod_reflector(PODS)
+        everywhere = self._pod_reflector(PODS.path)
         everywhere.take_over(self._pods)
         changes: list[AnyChange] = []
         try:
             everywhere.resume(lambda: changes.extend(everywhere.list()))
         except ForbiddenError as error:
-            self._narrowing.do_without(PODS, error, UNCOUNTED)
+            self._narrowing.do_without(PODS.path, error, UNCOUNTED)
             return
         for each in self._pods:
             each.close()

@@ -1,11 +1,13 @@
 """Looks up what some decisions need besides nodes and pods: namespaces, services, budgets, controllers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
+from lib.kube import resources
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
-from lib.kube.errors import ForbiddenError, InvalidNameError, NotFoundError
+from lib.kube.errors import ApiError, ForbiddenError, InvalidNameError, NotFoundError
 from lib.kube.lookup import MAX_THREADS, Lookup
 from lib.kube.objects import (
     ControllerRef,
@@ -18,23 +20,15 @@ from lib.kube.objects import (
     Service,
     StatefulSet,
 )
-from lib.kube.paths import NAMESPACES, NODE_METRICS, Narrowing, path_of, paths_of, segment
+from lib.kube.paths import Narrowing, path_of, paths_of, segment
 from lib.kube.pod_groups import PodGroups
-
-Controller = ReplicaSet | StatefulSet | ReplicationController
-
-CONTROLLERS: Mapping[tuple[str, str], tuple[str, str, type[Controller]]] = {
-    ("apps/v1", "ReplicaSet"): ("/apis/apps/v1", "replicasets", ReplicaSet),
-    ("apps/v1", "StatefulSet"): ("/apis/apps/v1", "statefulsets", StatefulSet),
-    ("v1", "ReplicationController"): ("/api/v1", "replicationcontrollers", ReplicationController),
-}
-"""The controllers whose pods are spread by default, by apiVersion and kind: path, resource, and class."""
+from lib.kube.resources import Need, resource_of
 
 MAX_SELECTORS = 10_000
 """At most so many controllers' selectors are kept. The oldest is dropped first."""
 
 
-def selector_of(controller: Controller) -> LabelSelector | None:
+def selector_of(controller: ReplicaSet | StatefulSet | ReplicationController) -> LabelSelector | None:
     """Which pods a controller manages."""
     selector = controller.spec.selector
     return LabelSelector(selector) if isinstance(selector, dict) else selector
@@ -51,11 +45,10 @@ def list_services(api: Api, namespace: str) -> Listing[Service]:
 class Listers:
     """Looks up what decisions need. Answers are up to date, or nearly so; controllers' selectors are kept.
 
-    budgets: the disruption budgets of the pods that may be evicted; its only key is ALL. namespaces: all
-    namespaces, by the same key; if they may not be listed, those that are served. services: by namespace.
-    selectors: of controllers; None where there is none. They can't be changed, so they are looked up once.
-    group_sizes: how many pods each PodGroup needs; see `PodGroups`. node_metrics: what nodes use; its only
-    key is ALL.
+    The keys by need: services have a namespace's name; controllers a ControllerRef, and their selectors are
+    None where there is none; they can't be changed, so they are looked up once. Sizes of groups have a
+    PodGroupRef; see `PodGroups`. What all pods share has the key ALL: namespaces, only those that are served
+    if others may not be listed; the disruption budgets of the pods that may be evicted; what nodes use.
 
     served: the namespaces that are served; empty for all. Rights in these are enough. services: how to look
     these up, if they aren't to be listed.
@@ -68,50 +61,51 @@ class Listers:
         self._served = served
         self._narrowing = Narrowing(served, api.system)
         self.system = system = api.system
-        self.budgets = Lookup("budgets", self._budgets, system=system)
-        self.namespaces = Lookup("namespaces", self._namespaces, system=system)
-        listed = partial(list_services, self._api)
-        self.services = services or Lookup("services", listed, threads=MAX_THREADS, system=system)
-        self.selectors = Lookup(
-            "selectors",
-            self._selector,
-            keep=MAX_SELECTORS,
-            alike=lambda controller: controller[:3],
-            threads=MAX_THREADS,
-            system=system,
-        )
-        self.group_sizes = Lookup("groups", PodGroups(self._api).needed, threads=MAX_THREADS, system=system)
-        self.node_metrics = Lookup("node metrics", self._node_metrics, system=system)
+        of_namespaces = partial(Lookup[Any, Any], threads=MAX_THREADS, system=system)
+        selectors = of_namespaces("selectors", self._selector, keep=MAX_SELECTORS, alike=lambda key: key[:3])
+        self._lookups: Mapping[Need, Lookup[Any, Any]] = {
+            resources.PREEMPTION: Lookup("budgets", self._budgets, system=system),
+            resources.NAMESPACE_LABELS: Lookup("namespaces", self._namespaces, system=system),
+            resources.OWN_SERVICES: services or of_namespaces("services", partial(list_services, self._api)),
+            resources.CONTROLLERS: selectors,
+            resources.GROUP_SIZES: of_namespaces("groups", PodGroups(self._api).needed),
+            resources.LOAD: Lookup("node metrics", self._node_metrics, system=system),
+        }
+
+    def begin(self, needed: Mapping[Need, Iterable[Hashable]]) -> None:
+        """Look up what has these keys; see `Lookup.begin`."""
+        for need, lookup in self._lookups.items():
+            lookup.begin(needed.get(need, ()))
 
     def wait(self, until: float) -> None:
         """Take all answers that have come; see `Lookup.wait`."""
-        self.budgets.wait(until)
-        self.namespaces.wait(until)
-        self.services.wait(until)
-        self.selectors.wait(until)
-        self.group_sizes.wait(until)
-        self.node_metrics.wait(until)
+        for lookup in self._lookups.values():
+            lookup.wait(until)
 
-    # --- in a thread for each kind ----------------------------------------------------------------------
+    def of(self, need: Need, key: Hashable) -> Any | ApiError:
+        """The answer for a key, or why there is none; see `Lookup.of`."""
+        return self._lookups[need].of(key)
+
+    # --- in a thread for each need ----------------------------------------------------------------------
 
     def _budgets(self, _: str) -> Listing[PodDisruptionBudget]:
-        paths = paths_of("poddisruptionbudgets", self._served, "/apis/policy/v1")
-        return self._api.list_each(paths, PodDisruptionBudget)
+        return self._api.list_each(paths_of(resources.BUDGETS, self._served), PodDisruptionBudget)
 
     def _namespaces(self, _: str) -> Listing[Namespace]:
-        if NAMESPACES not in self._narrowing:
+        everywhere = resources.NAMESPACES.path
+        if everywhere not in self._narrowing:
             try:
-                everywhere = self._api.list(NAMESPACES, Namespace)
+                found = self._api.list(everywhere, Namespace)
             except ForbiddenError as error:
-                self._narrowing.do_without(NAMESPACES, error, "the labels of other namespaces are not known")
+                self._narrowing.do_without(everywhere, error, "the labels of other namespaces are not known")
             else:
-                self._narrowing.was_read(NAMESPACES)
-                return everywhere
-        found = (self._namespace(name) for name in self._served)
-        return Listing([each for each in found if each])
+                self._narrowing.was_read(everywhere)
+                return found
+        served = (self._namespace(name) for name in self._served)
+        return Listing([each for each in served if each])
 
     def _namespace(self, name: str) -> Namespace | None:
-        path = f"{NAMESPACES}/{segment(name)}"
+        path = f"{resources.NAMESPACES.path}/{segment(name)}"
         if path in self._narrowing:
             return None
         try:
@@ -125,14 +119,14 @@ class Listers:
         return found
 
     def _node_metrics(self, _: str) -> Listing[NodeMetrics]:
-        return self._api.list(NODE_METRICS, NodeMetrics)
+        return self._api.list(resources.NODE_METRICS.path, NodeMetrics)
 
     def _selector(self, controller: ControllerRef) -> LabelSelector | None:
-        if (controller.api_version, controller.kind) not in CONTROLLERS:
+        resource = resource_of(controller)
+        if not resource:
             return None
-        api, resource, kind = CONTROLLERS[controller.api_version, controller.kind]
         try:
-            found = self._api.get(path_of(resource, controller.namespace, controller.name, api=api), kind)
+            path = path_of(resource.plural, controller.namespace, controller.name, api=resource.api)
+            return selector_of(self._api.get(path, resource.kind))
         except (NotFoundError, InvalidNameError):
             return None
-        return selector_of(found)

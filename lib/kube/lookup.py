@@ -27,9 +27,6 @@ MAX_AGE = 10.0
 MAX_FAILED = 10_000
 """At most so many failed lookups are remembered."""
 
-ALL = ""
-"""The key of a lookup that is the only one of its kind."""
-
 Key = TypeVar("Key", bound=Hashable)
 Found = TypeVar("Found")
 

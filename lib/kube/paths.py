@@ -6,21 +6,13 @@ text, and `../../secrets/x` would lead elsewhere.
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from lib.kube.errors import ForbiddenError, InvalidNameError
 from lib.kube.objects import MAX_NAME
-from lib.kube.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    StorageClass,
-    StorageObject,
-    VolumeAttachment,
-)
+from lib.kube.resources import Resource
 from lib.kube.system import System
 
 log = logging.getLogger(__name__)
@@ -31,32 +23,10 @@ LONGEST_REFUSAL = 30.0
 ASK_AGAIN = 300.0
 """Seconds until what may not be read is tried again: the right may have been granted meanwhile."""
 
-STORAGE_API = "/apis/storage.k8s.io/v1"
 
-CLAIMS = "/api/v1/persistentvolumeclaims"
-
-STORAGE_PATHS: Mapping[str, type[StorageObject]] = {
-    "/api/v1/persistentvolumes": PersistentVolume,
-    f"{STORAGE_API}/storageclasses": StorageClass,
-    f"{STORAGE_API}/csinodes": CSINode,
-    f"{STORAGE_API}/csidrivers": CSIDriver,
-    f"{STORAGE_API}/csistoragecapacities": CSIStorageCapacity,
-    f"{STORAGE_API}/volumeattachments": VolumeAttachment,
-}
-"""The paths of volumes and of what volumes and claims depend on, with their kinds."""
-
-DEVICES_API = "/apis/resource.k8s.io/v1"
-
-RESOURCE_CLAIMS = f"{DEVICES_API}/resourceclaims"
-
-PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
-
-NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
-
-
-def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:
+def paths_of(resource: Resource, namespaces: Iterable[str]) -> list[str]:
     """The paths that list a resource in some namespaces; empty for all namespaces."""
-    return [path_of(resource, name, api=api) for name in namespaces] or [f"{api}/{resource}"]
+    return [path_of(resource.plural, name, api=resource.api) for name in namespaces] or [resource.path]
 
 
 def path_of(resource: str, namespace: str, name: str = "", *, api: str = "/api/v1") -> str:
@@ -142,7 +112,6 @@ class Narrowing:
         self._rights[path] = _Right(is_missing=True, refused_at=now)
         return True
 
-    def paths(self, everywhere: str) -> list[str]:
+    def paths(self, resource: Resource) -> list[str]:
         """The paths that list a resource: that of all namespaces, or those of the served ones."""
-        api, _, resource = everywhere.rpartition("/")
-        return paths_of(resource, self.served, api) if everywhere in self else [everywhere]
+        return paths_of(resource, self.served if resource.path in self else ())

@@ -7,14 +7,15 @@ from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
-from lib.kube.claims import DEVICES, VOLUMES, Claims, PolledClaims
+from lib.kube.claims import Claims, PolledClaims
 from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Node, Pod
 from lib.kube.pager import ListPager, pages_of, read_at_once, together
-from lib.kube.paths import NODES, PODS, Narrowing, paths_of
+from lib.kube.paths import Narrowing, paths_of
+from lib.kube.resources import DEVICES, NODES, PODS, VOLUMES
 from lib.kube.store import Store, key_of
 
 UNCOUNTED = "what pods of other namespaces request is not counted"
@@ -137,7 +138,7 @@ class PollingSource(ClusterSource):
         claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = [
             (each, each.list(patience))
             for each in (self.storage, self.devices)
-            if any(map(each.kinds.needed_by, unassigned.items))
+            if any(map(each.need.of, unassigned.items))
         ]
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
         listings: list[Listing[Any]] = [unassigned, nodes, assigned]
@@ -164,12 +165,12 @@ class PollingSource(ClusterSource):
 
     def _begin(self) -> _Lists:
         """List the unassigned pods that name one of the schedulers; the others only if they are needed."""
-        paths, selector = paths_of("pods", self._namespaces), f"spec.nodeName={self._of_our_schedulers}"
+        paths, selector = paths_of(PODS, self._namespaces), f"spec.nodeName={self._of_our_schedulers}"
         unassigned = self._api.list_each(paths, Pod, fieldSelector=selector)
         unassigned.items = [pod for pod in unassigned.items if self._is_ours(pod)]
         if not unassigned.items or unassigned.resource_version == self._complete_at:
             return _Lists(unassigned)
-        return _Lists(unassigned, self._api.pager(NODES, Node), self._assigned_pods())
+        return _Lists(unassigned, self._api.pager(NODES.path, Node), self._assigned_pods())
 
     @property
     def _of_our_schedulers(self) -> str:
@@ -191,7 +192,7 @@ class PollingSource(ClusterSource):
         try:
             found = together(assigned_pods.values())
         except ForbiddenError as error:
-            self._narrowing.do_without(PODS, error, UNCOUNTED)
+            self._narrowing.do_without(PODS.path, error, UNCOUNTED)
             return self._together(self._assigned_pods())
         for path in assigned_pods:
             self._narrowing.was_read(path)

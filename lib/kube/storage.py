@@ -11,7 +11,6 @@ from lib.kube.objects import (
     NamedObject,
     NodeSelector,
     Object,
-    Pod,
     Value,
 )
 from lib.kube.quantity import Quantity
@@ -39,20 +38,6 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 """The `volumeBindingMode` of a StorageClass whose claims are bound when a pod needs them."""
-
-
-def needs_storage(pod: Pod) -> bool:
-    """Whether the scheduling of a pod depends on claims or volumes."""
-    return any(
-        volume.persistent_volume_claim
-        or volume.ephemeral
-        or volume.gce_persistent_disk
-        or volume.aws_elastic_block_store
-        or volume.azure_disk
-        or volume.cinder
-        or volume.portworx_volume
-        for volume in pod.spec.volumes
-    )
 
 
 class VolumeResourceRequirements(Object):

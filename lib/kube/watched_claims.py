@@ -6,10 +6,11 @@ from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
-from lib.kube.claims import ClaimKinds, Claims
+from lib.kube.claims import Claims
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import Lookup, PendingError
 from lib.kube.reflector import Reflector, WatchLine
+from lib.kube.resources import Need, Resource
 from lib.kube.store import Store
 
 FAILED_PAUSE = 1.0
@@ -30,28 +31,28 @@ class WatchedClaims(Claims):
         self,
         api: Api,
         namespaces: Sequence[str],
-        kinds: ClaimKinds,
+        need: Need,
         lines: "Queue[WatchLine]",
     ) -> None:
-        super().__init__(api, namespaces, kinds)
+        super().__init__(api, namespaces, need)
         self._lines = lines
         self._opening = Lookup[Reflector[Any], None](
-            f"watches of {kinds.what}", Reflector.open_beside, patient=True, system=api.system
+            f"watches of {need.claimed}", Reflector.open_beside, patient=True, system=api.system
         )
         self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
         self._is_open = False  # they are needed, or were so a short while ago
         self._last_needed = 0.0
         self._claims: list[Reflector[Any]] = []  # until a pod needs them
-        self._others: list[Reflector[Any]] = []
+        self._watched_others: list[Reflector[Any]] = []
 
-    def _reflector(self, path: str, kind: type[Any]) -> Reflector[Any]:
-        return Reflector(self._api, path, kind, Store[Any](), self._lines)
+    def _reflector(self, resource: Resource, path: str) -> Reflector[Any]:
+        return Reflector(self._api, path, resource.kind, Store[Any](), self._lines)
 
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
         """The reflectors whose watches matter now."""
-        return [*self._claims, *self._others] if self._is_open else ()
+        return [*self._claims, *self._watched_others] if self._is_open else ()
 
     @property
     def to_open(self) -> Sequence[Reflector[Any]]:
@@ -81,13 +82,12 @@ class WatchedClaims(Claims):
         """Note which pods need them."""
         for change in changes:
             if pod := unassigned_pod(change):
-                needed = change.kind != Kind.DELETED and self.kinds.needed_by(pod)
+                needed = change.kind != Kind.DELETED and self.need.of(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
         self._is_open |= bool(self._needed_by)
         if self._is_open and not self._claims:
-            claims, others = self.kinds.kinds()
-            self._claims = [self._reflector(self.kinds.claims, claims)]
-            self._others = [self._reflector(path, kind) for path, kind in others.items()]
+            self._claims = [self._reflector(self._of_claims, self._of_claims.path)]
+            self._watched_others = [self._reflector(each, each.path) for each in self._others]
 
     @property
     def is_opening(self) -> bool:
@@ -107,29 +107,28 @@ class WatchedClaims(Claims):
         if not self._is_open:
             self._opening.wait(0)
             if not self.is_opening:
-                for each in (*self._claims, *self._others):
+                for each in (*self._claims, *self._watched_others):
                     each.close()
             return
         until = now + patience
-        everywhere = self.kinds.claims
+        everywhere = self._of_claims.path
         if self._claims[0].path != everywhere and everywhere not in self._narrowing and not self.is_opening:
             self._read_claims_at([everywhere])  # perhaps that is allowed by now
         self._open(until)
         refused = self._failed.get(everywhere)
         if isinstance(refused, ForbiddenError) and self._narrowing.may_do_without(
-            everywhere, refused, self.kinds.unseen_elsewhere
+            everywhere, refused, self._unseen_elsewhere
         ):
             gone = (*self._claims[0].keep(self._narrowing.served),)
             self._lines.put((self._claims[0], None, gone))  # what was listed comes before
-            self._read_claims_at(self._narrowing.paths(everywhere))
+            self._read_claims_at(self._narrowing.paths(self._of_claims))
             self._open(until)
         failed = [self._failed[each.path] for each in self.reflectors if each.path in self._failed]
         self._note_errors("; ".join(map(str, failed)))
 
     def _read_claims_at(self, paths: Iterable[str]) -> None:
         """Read claims at other paths from now on."""
-        kind, _ = self.kinds.kinds()
-        before, self._claims = self._claims, [self._reflector(path, kind) for path in paths]
+        before, self._claims = self._claims, [self._reflector(self._of_claims, path) for path in paths]
         for each in self._claims:
             each.take_over(before)
         for each in before:

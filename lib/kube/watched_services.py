@@ -13,6 +13,7 @@ from lib.kube.lookup import Lookup, PendingError
 from lib.kube.objects import Service
 from lib.kube.paths import paths_of
 from lib.kube.reflector import Reflector, WatchLine
+from lib.kube.resources import SERVICES
 from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class WatchedServices(Lookup[str, Listing[Service]]):
     def __init__(self, api: Api, served: Sequence[str], lines: "Queue[WatchLine]") -> None:
         api, system = api.with_short_timeouts(), api.system
         super().__init__("services", partial(list_services, api), system=system)
-        paths = dict(zip(served or [""], paths_of("services", served), strict=True))
+        paths = dict(zip(served or [""], paths_of(SERVICES, served), strict=True))
         self.reflectors = {
             namespace: Reflector(api, path, Service, Store[Service](), lines)
             for namespace, path in paths.items()

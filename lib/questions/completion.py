@@ -15,7 +15,8 @@ from typer.core import TyperCommand
 from lib.kube.errors import ApiError
 from lib.kube.escaping import escaped
 from lib.kube.objects import Namespace, Node, Object, Pod
-from lib.kube.paths import NAMESPACES, NODES, path_of
+from lib.kube.paths import path_of
+from lib.kube.resources import NAMESPACES, NODES
 from lib.questions.asking import Common, Output
 from lib.questions.errors import QuestionError
 from lib.questions.what_if import EFFECTS
@@ -107,12 +108,12 @@ def _pods(common: Common, last: str) -> Iterator[str]:
 
 def _nodes(common: Common) -> Iterator[str]:
     """All nodes."""
-    return (node.metadata.name for node in _list(common, Node, NODES))
+    return (node.metadata.name for node in _list(common, Node, NODES.path))
 
 
 def _labels(common: Common, last: str) -> set[str]:
     """NODE:KEY=VALUE, as far as the next sign: any node, any key of a label, or any value of the key."""
-    nodes = _list(common, Node, NODES)
+    nodes = _list(common, Node, NODES.path)
     node, colon, label = last.partition(":")
     key, equals, _ = label.partition("=")
     if equals:
@@ -124,7 +125,7 @@ def _labels(common: Common, last: str) -> set[str]:
 
 def _taints(common: Common, last: str) -> set[str]:
     """NODE:KEY=VALUE:EFFECT: any node; then the taints that there are, and any effect for a new one."""
-    nodes = _list(common, Node, NODES)
+    nodes = _list(common, Node, NODES.path)
     node, colon, taint = last.partition(":")
     if not colon:
         return {f"{each.metadata.name}:" for each in nodes}
@@ -136,7 +137,7 @@ def _taints(common: Common, last: str) -> set[str]:
 
 def _namespaces(common: Common) -> Iterator[str]:
     """All namespaces."""
-    return (each.metadata.name for each in _list(common, Namespace, NAMESPACES))
+    return (each.metadata.name for each in _list(common, Namespace, NAMESPACES.path))
 
 
 def _list(common: Common, kind: type[T], path: str) -> list[T]:

@@ -1,7 +1,6 @@
 """Snapshots as files: those that `save` writes, and the output of `kubectl get -o json`."""
 
 import gzip
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +14,17 @@ from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
 from lib.kube.objects import KUBERNETES, UNREADABLE, Event, Object, ObjectMeta, Pod, PodGroup, decode_hook
 from lib.kube.quantity import Quantity
+from lib.kube.resources import GANGS, POD_GROUPS
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.errors import QuestionError, file_errors
-from lib.questions.snapshot import CONTROLLERS, DEVICES, POD_GROUPS, RESOURCES, Snapshot
-
-_RESOURCES = (*RESOURCES, POD_GROUPS, *CONTROLLERS.values(), *DEVICES)
+from lib.questions.snapshot import FOR_DEVICES, RESOURCES, Snapshot
 
 KINDS: dict[str, type[Object]] = {
-    **{each.kind.__name__: each.kind for each in _RESOURCES},
+    **{each.kind.__name__: each.kind for each in RESOURCES},
     "Event": Event,
 }
 
-_API_VERSIONS = {each.kind.__name__: re.sub("^/apis?/|/[^/]*$", "", each.path) for each in _RESOURCES}
+_API_VERSIONS = {each.kind.__name__: each.api_version for each in RESOURCES}
 
 KEPT_ANNOTATIONS = (
     "poller/",
@@ -75,7 +73,7 @@ def read_files(files: Sequence[Path]) -> Snapshot:
         raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods{why}")
     if PersistentVolumeClaim not in snapshot.objects:
         snapshot.forbidden.add(PersistentVolumeClaim)  # the file has none, but the cluster may have some
-    if not any(each.kind in snapshot.objects for each in DEVICES):
+    if not any(each.kind in snapshot.objects for need in FOR_DEVICES for each in need.resources):
         snapshot.forbidden.add(ResourceClaim)
     return snapshot
 
@@ -151,8 +149,8 @@ def slim(each: Object) -> dict[str, Any]:
         body["metadata"]["annotations"] = kept
     kind = body.pop("kind")
     version = _API_VERSIONS.get(kind, "v1")
-    if isinstance(each, PodGroup) and each.ref.api == KUBERNETES:
-        version = f"{KUBERNETES}/v1alpha2"
+    if isinstance(each, PodGroup):
+        version = (GANGS if each.ref.api == KUBERNETES else POD_GROUPS).api_version
     return {"kind": kind, "apiVersion": version, **body}
 
 

@@ -7,29 +7,14 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from lib.kube import listers
+from lib.kube import resources
 from lib.kube.api import Api
-from lib.kube.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
-from lib.kube.objects import (
-    COSCHEDULING,
-    KUBERNETES,
-    UNFINISHED,
-    NamedObject,
-    Namespace,
-    Node,
-    Object,
-    Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    Service,
-    Toleration,
-)
-from lib.kube.paths import DEVICES_API, STORAGE_PATHS, path_of
+from lib.kube.objects import KUBERNETES, UNFINISHED, NamedObject, Object, Pod, PodGroup, Toleration
+from lib.kube.paths import path_of
 from lib.kube.pod_groups import path_of_pod_groups
 from lib.kube.quantity import Quantity
-from lib.kube.resource_claims import may_need_devices
-from lib.kube.storage import PersistentVolumeClaim
+from lib.kube.resources import Need, Resource, resource_of
 from lib.questions.limits import LimitRange
 from lib.questions.quota import ResourceQuota
 from lib.scheduling.pod_groups import group_of
@@ -68,58 +53,35 @@ class RuntimeClass(NamedObject):
     scheduling: RuntimeClassScheduling = msgspec.field(default_factory=RuntimeClassScheduling)
 
 
-@dataclass(frozen=True)
-class Resource:
-    """The resource of a kind.
+RUNTIME_CLASSES = Resource("runtimeclasses", RuntimeClass, "node.k8s.io")
+TEMPLATES = Resource("resourceclaimtemplates", "devices:ResourceClaimTemplate", resources.DYNAMIC)
 
-    path: of the list. matters: what is ignored if it may not be listed; "" if it is required. manifests:
-    whether only new pods need it.
-    """
-
-    kind: type[Object]
-    path: str
-    matters: str = ""
-    manifests: bool = False
-
-
-VOLUMES = "some of what pods with volumes depend on, so where they fit may be wrong"
-
-RESOURCES = (
-    Resource(Node, "/api/v1/nodes"),
-    Resource(Pod, "/api/v1/pods"),
-    Resource(Namespace, "/api/v1/namespaces", "the labels of namespaces"),
-    Resource(Service, "/api/v1/services", "spreading the pods of a service by default"),
-    Resource(PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets", "disruption budgets"),
-    Resource(PersistentVolumeClaim, "/api/v1/persistentvolumeclaims", VOLUMES),
-    *(Resource(kind, path, VOLUMES) for path, kind in STORAGE_PATHS.items()),
-    Resource(PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses", "priority classes"),
-    Resource(RuntimeClass, "/apis/node.k8s.io/v1/runtimeclasses", "runtime classes", manifests=True),
-    Resource(LimitRange, "/api/v1/limitranges", "limit ranges", manifests=True),
-    Resource(ResourceQuota, "/api/v1/resourcequotas", "resource quotas", manifests=True),
+LISTED = (
+    resources.READING,
+    resources.NAMESPACE_LABELS,
+    resources.OWN_SERVICES,
+    resources.PREEMPTION,
+    resources.VOLUMES,
+    Need((Resource("priorityclasses", PriorityClass, KUBERNETES),), unlisted="priority classes"),
 )
-"""The resources that are listed."""
+"""What is listed in any case."""
 
-IN_USE = "what devices there are, and which are in use"
-
-DEVICES = (
-    Resource(ResourceClaim, f"{DEVICES_API}/resourceclaims", IN_USE),
-    Resource(DeviceClass, f"{DEVICES_API}/deviceclasses", IN_USE),
-    Resource(ResourceSlice, f"{DEVICES_API}/resourceslices", IN_USE),
-    Resource(ResourceClaimTemplate, f"{DEVICES_API}/resourceclaimtemplates", "templates of resource claims"),
+FOR_NEW_PODS = (
+    Need((RUNTIME_CLASSES,), unlisted="runtime classes"),
+    Need((Resource("limitranges", LimitRange),), unlisted="limit ranges"),
+    Need((Resource("resourcequotas", ResourceQuota),), unlisted="resource quotas"),
 )
-"""Listed only if a pod may need devices."""
+"""What is listed only for manifests."""
 
-GROUP_SIZES = "the sizes of pod groups"
+FOR_DEVICES = (resources.DEVICES, Need((TEMPLATES,), unlisted="templates of resource claims"))
+"""What is listed only if a pod may need devices."""
 
-POD_GROUPS = Resource(PodGroup, f"/apis/{COSCHEDULING}/v1alpha1/podgroups", GROUP_SIZES)
-"""Listed, with Kubernetes' own, only if a pod names a PodGroup: few clusters have them."""
-
-CONTROLLERS = {
-    of: Resource(kind, f"{api}/{plural}", f"spreading the pods of a {of[1]} by default")
-    for of, (api, plural, kind) in listers.CONTROLLERS.items()
-}
-"""By apiVersion and kind, the controllers whose pods are spread by default. A cluster has many: only those of
-some pods are read."""
+RESOURCES = [
+    resource
+    for need in (*LISTED, *FOR_NEW_PODS, resources.GROUP_SIZES, resources.CONTROLLERS, *FOR_DEVICES)
+    for resource in need.resources
+]
+"""All resources that a snapshot may have."""
 
 
 @dataclass
@@ -134,6 +96,10 @@ class Snapshot:
         """All objects of a kind; it is the snapshot's own list."""
         return cast(list[T], self.objects.setdefault(kind, []))
 
+    def was_asked_for(self, kind: type[Object]) -> bool:
+        """Whether the objects of a kind are known, or known not to be readable."""
+        return kind in self.objects or kind in self.forbidden
+
     def note(self, text: str) -> None:
         """Add a note, once."""
         if text not in self.notes:
@@ -147,48 +113,56 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
     them. ApiError when nodes or pods can't be listed; for others a note is added.
     """
     snapshot = Snapshot()
-    wanted = [each for each in RESOURCES if manifests or whole or not each.manifests]
-    for resource in [*wanted, *(CONTROLLERS.values() if whole else ())]:
-        _list(api, snapshot, resource)
+    _list(api, snapshot, *LISTED)
+    if manifests or whole:
+        _list(api, snapshot, *FOR_NEW_PODS)
+    if whole:
+        _list(api, snapshot, resources.CONTROLLERS)
     if whole or any((group := group_of(pod)) and group.api for pod in snapshot.of(Pod)):
         look_up_pod_groups(api, snapshot)
-    if whole or any(map(may_need_devices, snapshot.of(Pod))):
+    if whole or any(map(resources.DEVICES.of, snapshot.of(Pod))):
         look_up_devices(api, snapshot)
     return snapshot
 
 
 def look_up_devices(api: Api, snapshot: Snapshot) -> None:
     """Add devices, and the claims that use them, to a snapshot that doesn't have them yet."""
-    if ResourceClaim not in snapshot.objects and ResourceClaim not in snapshot.forbidden:
-        for resource in DEVICES:
-            _list(api, snapshot, resource)
+    if not snapshot.was_asked_for(resources.RESOURCE_CLAIMS.kind):
+        _list(api, snapshot, *FOR_DEVICES)
 
 
 def look_up_pod_groups(api: Api, snapshot: Snapshot) -> None:
-    """Add the PodGroups to a snapshot that doesn't have them yet."""
-    if PodGroup not in snapshot.objects and PodGroup not in snapshot.forbidden:
-        resources = [POD_GROUPS]
-        try:
-            if path := path_of_pod_groups(api, KUBERNETES):
-                resources.append(Resource(PodGroup, f"{path}/podgroups", GROUP_SIZES))
-        except ForbiddenError as error:
-            _forgo(snapshot, POD_GROUPS, error)
-        for each in resources:
-            _list(api, snapshot, each)
-
-
-def _list(api: Api, snapshot: Snapshot, resource: Resource) -> None:
+    """Add the PodGroups to a snapshot that doesn't have them yet: few clusters have any."""
+    if snapshot.was_asked_for(PodGroup):
+        return
+    paths = [resources.POD_GROUPS.path]
     try:
-        selectors = {"fieldSelector": UNFINISHED} if resource.kind is Pod else {}
-        listing = api.list(resource.path, resource.kind, **selectors)
+        if path := path_of_pod_groups(api, KUBERNETES):
+            paths.append(f"{path}/podgroups")
+    except ForbiddenError as error:
+        _forgo(snapshot, PodGroup, resources.GROUP_SIZES, error)
+    for each in paths:
+        _list_at(each, api, snapshot, PodGroup, resources.GROUP_SIZES)
+
+
+def _list(api: Api, snapshot: Snapshot, *needs: Need) -> None:
+    for need in needs:
+        for resource in need.resources:
+            _list_at(resource.path, api, snapshot, resource.kind, need)
+
+
+def _list_at(path: str, api: Api, snapshot: Snapshot, kind: type[Object], need: Need) -> None:
+    try:
+        selectors = {"fieldSelector": UNFINISHED} if kind is Pod else {}
+        listing = api.list(path, kind, **selectors)
     except NotFoundError as error:
-        if not resource.matters:
+        if not need.unlisted:
             raise
         log.debug("%s", error)
     except ForbiddenError as error:
-        _forgo(snapshot, resource, error)
+        _forgo(snapshot, kind, need, error)
     else:
-        snapshot.of(resource.kind).extend(listing.items)
+        snapshot.of(kind).extend(listing.items)
         for line in listing.malformed.values():
             snapshot.note(line)
 
@@ -196,21 +170,20 @@ def _list(api: Api, snapshot: Snapshot, resource: Resource) -> None:
 def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> None:
     """Add the controllers of some pods to a snapshot: default spreading depends on them."""
     for owner in {found for pod in pods if (found := controller_of(pod))}:
-        resource = CONTROLLERS.get((owner.api_version, owner.kind))
+        resource = resource_of(owner)
         if resource is None or resource.kind in snapshot.forbidden:
             continue
-        version, _, plural = resource.path.rpartition("/")
-        path = path_of(plural, owner.namespace, owner.name, api=version)
+        path = path_of(resource.plural, owner.namespace, owner.name, api=resource.api)
         try:
             snapshot.of(resource.kind).append(api.get(path, resource.kind))
         except (NotFoundError, AnswerError) as error:
             log.debug("%s", error)
         except ForbiddenError as error:
-            _forgo(snapshot, resource, error)
+            _forgo(snapshot, resource.kind, resources.CONTROLLERS, error)
 
 
-def _forgo(snapshot: Snapshot, resource: Resource, error: ApiError) -> None:
-    if not resource.matters:
+def _forgo(snapshot: Snapshot, kind: type[Object], need: Need, error: ApiError) -> None:
+    if not need.unlisted:
         raise error
-    snapshot.forbidden.add(resource.kind)
-    snapshot.note(f"going on without {resource.matters}: {error}")
+    snapshot.forbidden.add(kind)
+    snapshot.note(f"going on without {need.unlisted.format(kind.__name__)}: {error}")

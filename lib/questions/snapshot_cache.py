@@ -5,7 +5,7 @@ from itertools import chain
 from typing import cast, get_args
 
 from lib.kube.devices import DeviceObject
-from lib.kube.listers import CONTROLLERS, selector_of
+from lib.kube.listers import selector_of
 from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
@@ -16,6 +16,7 @@ from lib.kube.objects import (
     PodGroup,
     Service,
 )
+from lib.kube.resources import CONTROLLERS
 from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
@@ -69,8 +70,8 @@ def _looked_up(snapshot: Snapshot) -> LookedUp:
 def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:
     """The selector of each controller."""
     return {
-        ControllerRef(own.namespace, version, name, own.name, own.uid): selector
-        for (version, name), (_, _, kind) in CONTROLLERS.items()
-        for each in snapshot.of(kind)
+        ControllerRef(own.namespace, kind.api_version, kind.kind.__name__, own.name, own.uid): selector
+        for kind in CONTROLLERS.resources
+        for each in snapshot.of(kind.kind)
         if (own := each.metadata) and (selector := selector_of(each))
     }

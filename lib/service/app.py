@@ -15,6 +15,7 @@ from lib.kube.api import Api, always
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import InFlight
 from lib.kube.lease import Candidate, LeaderElection
+from lib.kube.resources import DEVICES, LOAD, NEEDS, PREEMPTION, VOLUMES
 from lib.kube.source import ClusterSource, PollingSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
@@ -106,14 +107,19 @@ def assembled(
             dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives, observer.hinted
         )
         dry_run = options.dry_run
+        is_needed = {
+            PREEMPTION: options.profiles.preemption,
+            VOLUMES: any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
+            DEVICES: any(
+                isinstance(plugin, DynamicResources) for each in profiles for plugin in each.plugins
+            ),
+            LOAD: any(ActualLoad.name in each.weights for each in profiles),
+        }
         rights = needed_rights(
             namespaces,
+            [need for need in NEEDS if is_needed.get(need, True)],
             writes=not dry_run,
             watch=options.watch,
-            preemption=options.profiles.preemption,
-            volumes=any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
-            devices=any(isinstance(plugin, DynamicResources) for each in profiles for plugin in each.plugins),
-            load=any(ActualLoad.name in each.weights for each in profiles),
             election=options.leader_election,
         )
         in_flight = InFlight(api.begin, system)

@@ -1,23 +1,21 @@
 """Looks up what pods need."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from math import inf
-from typing import TypeVar
+from typing import Any
 
+from lib.kube import resources
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError
-from lib.kube.lookup import ALL, PENDING, PendingError
+from lib.kube.lookup import PENDING, PendingError
 from lib.kube.objects import NodeMetrics, Pod
+from lib.kube.resources import ALL, Need
 from lib.kube.source import ClusterSource
 from lib.scheduling.looked_up import Load, LookedUp
 from lib.scheduling.needs import Needs
 from lib.scheduling.workloads import Workloads
 from lib.service.telemetry.report import Report
-
-SPREADING = "spreading pods that belong together"
-
-T = TypeVar("T")
 
 
 def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Report, until: float) -> LookedUp:
@@ -27,49 +25,38 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
     answers; an answer that hasn't come then is pending for them, or has failed if that is infinity. poller
     goes on without what it may not read. UnreachableError when the API server isn't there.
     """
-    listers = source.listers
-    listers.namespaces.begin([ALL] if needs.namespaces else [])
-    listers.budgets.begin([ALL] if needs.budgets else [])
-    listers.services.begin(needs.services)
-    listers.selectors.begin(needs.controllers)
-    listers.group_sizes.begin(needs.pod_groups)
-    load = before.load
+    listers, load = source.listers, before.load
     now = listers.system.monotonic()
-    if needs.load:
-        listers.node_metrics.begin([ALL] if load.is_old(now) else [])
+    load_is_due = resources.LOAD in needs and load.is_old(now)
+    listers.begin({need: keys for need, keys in needs.items() if need is not resources.LOAD or load_is_due})
     listers.wait(until)
 
     blocked = _Blocked(report, may_wait=until < inf)
+
+    def found(need: Need) -> Mapping[Any, Any]:
+        """What was found, by its key. The pods that need the rest are blocked."""
+        keys = needs.get(need, {})
+        answers = {key: blocked.unless(listers.of(need, key), pods, need, key) for key, pods in keys.items()}
+        return {key: answer for key, answer in answers.items() if answer is not None}
+
     namespaces = before.namespaces
-    if needs.namespaces:
-        listed = blocked.unless(listers.namespaces.of(ALL), needs.namespaces, "namespaces")
-        if listed is not None:
-            namespaces = {each.metadata.name: each.metadata.labels for each in report.readable(listed)}
-    services, selectors, group_sizes = [], {}, {}
-    for namespace, pods in needs.services.items():
-        what, found = f"services of namespace {namespace}", listers.services.of(namespace)
-        if (of_namespace := blocked.unless(found, pods, what, SPREADING)) is not None:
-            services += report.readable(of_namespace)
-    for controller, pods in needs.controllers.items():
-        what = f"{controller.kind} {controller.namespace}/{controller.name}"
-        if selector := blocked.unless(listers.selectors.of(controller), pods, what, SPREADING):
-            selectors[controller] = selector
-    for group, pods in needs.pod_groups.items():
-        what = f"PodGroup {group.namespace}/{group.name}"
-        size = blocked.unless(listers.group_sizes.of(group), pods, what)
-        if size is not None:
-            group_sizes[group] = size
-    if needs.load and load.is_old(now):
-        load = _newest(load, listers.node_metrics.of(ALL), now, report)
-    if source.storage.is_pending:
-        blocked.block(needs.storage, "claims and volumes", PENDING)
-    if source.devices.is_pending:
-        blocked.block(needs.devices, "resource claims and devices", PENDING)
+    if listed := found(resources.NAMESPACE_LABELS):
+        namespaces = {each.metadata.name: each.metadata.labels for each in report.readable(listed[ALL])}
+    services = [each for listed in found(resources.OWN_SERVICES).values() for each in report.readable(listed)]
+    workloads = Workloads(services, found(resources.CONTROLLERS))
+    group_sizes = found(resources.GROUP_SIZES)
+    if load_is_due:
+        load = _newest(load, listers.of(resources.LOAD, ALL), now, report)
+    for need, claims in ((resources.VOLUMES, source.storage), (resources.DEVICES, source.devices)):
+        if need in needs and claims.is_pending:
+            blocked.block(needs[need][ALL], need.called, PENDING)
     return replace(
         # Who can't preempt must not fail for an error of the last lookup.
-        _with_budgets(before, source, report) if needs.budgets else replace(before, budgets_error=""),
+        _with_budgets(before, source, report)
+        if resources.PREEMPTION in needs
+        else replace(before, budgets_error=""),
         namespaces=namespaces,
-        workloads=Workloads(services, selectors),
+        workloads=workloads,
         group_sizes=group_sizes,
         load=load,
         storage_unseen=source.storage.unseen,
@@ -81,12 +68,12 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
 
 def _with_budgets(before: LookedUp, source: ClusterSource, report: Report) -> LookedUp:
     """The disruption budgets. No pod waits for them: one that fits needs no preemption."""
-    found = source.listers.budgets.of(ALL)
+    found = source.listers.of(resources.PREEMPTION, ALL)
     if isinstance(found, ForbiddenError):
-        report.without("preemption", found)
+        report.without(resources.PREEMPTION.without, found)
         return replace(before, budgets=None, budgets_error="")
     if isinstance(found, ApiError):
-        return replace(before, budgets_error=_why_not("disruption budgets", found))
+        return replace(before, budgets_error=_why_not(resources.PREEMPTION.called, found))
     unread = {name.partition("/")[0] for name in found.malformed}
     return replace(before, budgets=report.readable(found), budgets_error="", budgets_unread=unread)
 
@@ -96,7 +83,7 @@ def _newest(load: Load, found: Listing[NodeMetrics] | ApiError, now: float, repo
     if isinstance(found, PendingError):
         return load
     if isinstance(found, ApiError):
-        report.without("what nodes use (ActualLoad)", found)
+        report.without(resources.LOAD.without, found)
         return load.read_in_vain(now)
     return load.with_more(report.readable(found), now)
 
@@ -112,17 +99,14 @@ class _Blocked:
         self.pending: dict[str, str] = {}
         self._report, self._may_wait = report, may_wait
 
-    def unless(self, found: T | ApiError, pods: Iterable[Pod], what: str, without: str = "") -> T | None:
-        """What was found. If it wasn't, None, and the pods that need it are blocked.
-
-        without: what poller goes on without if it may not read this; "" if it can't.
-        """
+    def unless(self, found: Any | ApiError, pods: Iterable[Pod], need: Need, key: Hashable) -> Any | None:
+        """What was found. If it wasn't, None; the pods are blocked, unless poller can go on without it."""
         if not isinstance(found, ApiError):
             return found
-        if without and isinstance(found, ForbiddenError):
-            self._report.without(without, found)
+        if need.without and isinstance(found, ForbiddenError):
+            self._report.without(need.without, found)
         else:
-            self.block(pods, what, found)
+            self.block(pods, need.called.format(key), found)
         return None
 
     def block(self, pods: Iterable[Pod], what: str, error: ApiError) -> None:

@@ -5,13 +5,13 @@ scripts/deploy/permissions.yaml has the same as RBAC rules, and says what each i
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lib.kube.api import Api
 from lib.kube.lease import LeaderElection
-from lib.kube.objects import COSCHEDULING, KUBERNETES, Object, Value
-from lib.kube.paths import STORAGE_API, STORAGE_PATHS
+from lib.kube.objects import Object, Value
+from lib.kube.resources import NAMESPACES, Need
 from lib.kube.write import Request
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -48,53 +48,23 @@ class SelfSubjectAccessReview(Object, tag_field="kind", tag=True):
 
 def needed_rights(
     namespaces: Sequence[str],
+    needs: Iterable[Need],
     *,
     writes: bool,
     watch: bool,
-    preemption: bool,
-    volumes: bool,
-    devices: bool,
-    load: bool = False,
     election: LeaderElection | None = None,
 ) -> list[Right]:
-    """The rights that poller needs, in the served namespaces, or in all.
+    """The rights to what poller needs, in the served namespaces, or in all.
 
-    writes: false in a dry run. volumes, devices, load: whether a plugin reads these. election: its lease.
+    writes: false in a dry run. election: its lease.
     """
-    look = ["list", "watch"] if watch else ["list"]
-    everywhere = [Right(verb, "nodes") for verb in look]
-    if load:
-        everywhere.append(Right("list", "nodes", "metrics.k8s.io"))
-    if not namespaces:
-        everywhere.append(Right("list", "namespaces"))
-    inside = [Right(verb, resource) for resource in ("pods", "services") for verb in look]
-    inside.append(Right("get", "replicationcontrollers"))
-    inside += [Right("get", resource, "apps") for resource in ("replicasets", "statefulsets")]
-    inside += [Right("get", "podgroups", group) for group in (COSCHEDULING, KUBERNETES)]
-    if preemption:
-        inside.append(Right("list", "poddisruptionbudgets", "policy"))
-    if writes:
-        inside += [Right("get", "pods"), Right("create", "pods/binding"), Right("patch", "pods/status")]
-        inside += [Right(verb, "events") for verb in ("create", "patch")]
-        if preemption:
-            inside.append(Right("delete", "pods"))
-    if volumes:
-        verbs = [*look, "patch", "get"] if writes else look
-        for path in STORAGE_PATHS:
-            api, resource = path.rsplit("/", 1)
-            is_written = resource == "persistentvolumes"
-            group = "storage.k8s.io" if api == STORAGE_API else ""
-            everywhere += [Right(verb, resource, group) for verb in (verbs if is_written else look)]
-        inside += [Right(verb, "persistentvolumeclaims") for verb in verbs]
-    if devices:  # a device that a claim anywhere has must not be given away: so claims are read everywhere
-        group = "resource.k8s.io"
-        read = ("resourceclaims", "deviceclasses", "resourceslices")
-        everywhere += [Right(verb, resource, group) for resource in read for verb in look]
-        if writes:
-            written = ("get", "create", "patch", "update", "delete")
-            inside += [Right(verb, "resourceclaims", group) for verb in written]
-            inside.append(Right("patch", "resourceclaims/status", group))
-            everywhere.append(Right("patch", "resourceclaims/binding", group))
+    everywhere, inside = list[Right](), list[Right]()
+    for each in (resource for need in needs for resource in (*need.resources, *need.written)):
+        reads = [verb for verb in each.reads if watch or verb != "watch"]
+        verbs = [*reads, *(each.writes if writes else ())]
+        (inside if each.inside else everywhere).extend(Right(verb, each.plural, each.group) for verb in verbs)
+    if namespaces:  # what labels they have is known without this right
+        everywhere.remove(Right("list", NAMESPACES.plural))
     rights = everywhere + [right._replace(namespace=each) for each in namespaces or [""] for right in inside]
     if election:
         # RBAC can't restrict `create` to a name: the request has none in its path.

@@ -13,9 +13,10 @@ from math import inf
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, NotFoundError, StartingError, StatusError
-from lib.kube.lookup import ALL, PATIENCE, Lookup
+from lib.kube.lookup import PATIENCE, Lookup
 from lib.kube.objects import Lease, Namespace, Pod
-from lib.kube.paths import NAMESPACES, paths_of, segment
+from lib.kube.paths import paths_of, segment
+from lib.kube.resources import ALL, NAMESPACES, PODS
 from lib.kube.source import MAIN_SCHEDULER
 from lib.scheduling.text import names, verb
 from lib.service.rights import Right, missing_rights, rules_for
@@ -140,7 +141,7 @@ class StartupChecks:
 
     def _check_namespace(self, name: str) -> Sequence[str]:
         try:
-            self._api.get(f"{NAMESPACES}/{segment(name)}", Namespace)
+            self._api.get(f"{NAMESPACES.path}/{segment(name)}", Namespace)
         except NotFoundError:
             self.missing_namespaces.append(name)
             return [f"--namespace: namespace {name} not found"]
@@ -160,7 +161,7 @@ class StartupChecks:
         """Warn about pods that wait for a scheduler with a name similar to ours."""
         others = ",".join(f"spec.schedulerName!={name}" for name in {*self._scheduler_names, MAIN_SCHEDULER})
         pods: list[Pod] = []
-        for path in paths_of("pods", self._namespaces):
+        for path in paths_of(PODS, self._namespaces):
             selector = f"spec.nodeName=,{others}"
             pods += self._api.list(path, Pod, fieldSelector=selector, resourceVersion="0").items
         by_name: dict[str, list[Pod]] = defaultdict(list)

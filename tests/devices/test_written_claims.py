@@ -6,9 +6,10 @@ import pytest
 from devices.test_given_twice import claim_with
 
 from lib.kube.api import Api
-from lib.kube.claims import DEVICES, PolledClaims
+from lib.kube.claims import PolledClaims
 from lib.kube.decoding import Listing
 from lib.kube.devices import ResourceClaim
+from lib.kube.resources import DEVICES, RESOURCE_CLAIMS
 from lib.scheduling.cache import Cache
 
 
@@ -38,7 +39,7 @@ def test_a_claim_that_was_made_is_gone_if_a_later_list_is_without_it(
         polled = PolledClaims(api, (), DEVICES)
     polled.unlisted = cache.unlisted_claims
     cache.devices.written(claim("10"), reserved_as="made")
-    for change in [*polled.changes({DEVICES.claims: listed})]:
+    for change in [*polled.changes({RESOURCE_CLAIMS.path: listed})]:
         cache.apply(cache.with_own_writes(change))
     assert taken(cache) == left
     assert bool(cache.unlisted_claims) == (left == ["d0"])

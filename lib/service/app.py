@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,15 +16,12 @@ from lib.kube.api import Api, always
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import InFlight
 from lib.kube.lease import Candidate, LeaderElection
-from lib.kube.resources import DEVICES, LOAD, NEEDS, PREEMPTION, VOLUMES
+from lib.kube.resources import GROUP_SIZES, NEEDS, READING, WRITING
 from lib.kube.source import ClusterSource, PollingSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.extenders import Extenders
 from lib.scheduling.handle import Handle
-from lib.scheduling.plugins.actual_load import ActualLoad
-from lib.scheduling.plugins.dynamic_resources import DynamicResources
-from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -107,17 +105,10 @@ def assembled(
             dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives, observer.hinted
         )
         dry_run = options.dry_run
-        is_needed = {
-            PREEMPTION: options.profiles.preemption,
-            VOLUMES: any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
-            DEVICES: any(
-                isinstance(plugin, DynamicResources) for each in profiles for plugin in each.plugins
-            ),
-            LOAD: any(ActualLoad.name in each.weights for each in profiles),
-        }
+        needs = {READING, GROUP_SIZES, WRITING, *chain.from_iterable(each.needs for each in profiles)}
         rights = needed_rights(
             namespaces,
-            [need for need in NEEDS if is_needed.get(need, True)],
+            [need for need in NEEDS if need in needs],
             writes=not dry_run,
             watch=options.watch,
             election=options.leader_election,

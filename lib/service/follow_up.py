@@ -12,8 +12,6 @@ from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.hints import freed_room
-from lib.scheduling.plugins.dynamic_resources import DynamicResources
-from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import ANSWER_SECONDS, Phase, PodLife, pod_key
 from lib.scheduling.queue import SchedulingQueue
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
     from lib.scheduling.groups import quorum
 else:
     quorum = Lazy("lib.scheduling.groups.quorum")
-
-RESERVING = {VolumeBinding.name, DynamicResources.name}
-"""The plugins that reserve more than room for a pod."""
 
 
 @dataclass
@@ -73,7 +68,8 @@ class FollowUp:
             self.writes.undo(decision)
             decision = replace(decision, undo=())
         self.queue.apply(freed_room(decision.pod, decision.node_name), self.now())
-        self.queue.retry_rejected_by(decision.state.keys() & RESERVING, self.now())
+        reserving = self.schedulers[decision.pod.spec.scheduler_name].profile.reserving
+        self.queue.retry_rejected_by(decision.state.keys() & reserving, self.now())
         if (life := self.cache.lives.get(pod_key(decision.pod))) and life.is_gone and not life.has_room:
             self.queue.apply(Change(Kind.DELETED, life.pod), self.now())
         return decision

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import UndoClaim
+from lib.kube.resources import Need
 from lib.scheduling.status import (
     MAX_NODE_SCORE as MAX_NODE_SCORE,
     SKIP as SKIP,
@@ -174,6 +176,29 @@ class FilterNodesPlugin(Plugin, Protocol):
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """For each node, None or a rejection. Called for a single node, too."""
+
+
+@runtime_checkable
+class NeedingPlugin(Plugin, Protocol):
+    """Reads more than nodes and pods.
+
+    That is looked up before a pod is tried, and poller needs the rights to it.
+    """
+
+    @property
+    def needs(self) -> Collection[Need]:
+        """What it may read. Each pod of which `Need.of` says so needs it."""
+
+
+@runtime_checkable
+class NeedingForPodPlugin(NeedingPlugin, Protocol):
+    """Says itself what a pod needs."""
+
+    def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterable[tuple[Need, Hashable]]:
+        """What is to be looked up for a pod, each with its key (see `Listers`).
+
+        scores: whether the plugin scores nodes in this profile.
+        """
 
 
 Lines = Iterable[str]
@@ -377,6 +402,10 @@ describe a plugin, AnnotatePlugin is poller's own, ExplainPlugin and RemedyPlugi
 """
 
 
+def _each_once(needs: Iterable[Need]) -> tuple[Need, ...]:
+    return tuple(dict.fromkeys(needs))
+
+
 @dataclass(frozen=True)
 class Profile:
     """A scheduler name, and how pods that name it are scheduled.
@@ -392,6 +421,27 @@ class Profile:
     weights: Mapping[str, int]
     percentage_of_nodes_to_score: int = 0
     points: Mapping[str, tuple[Plugin, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def needs(self) -> tuple[Need, ...]:
+        """What the plugins may read besides nodes and pods."""
+        return _each_once(need for plugin in self.with_point(NeedingPlugin) for need in plugin.needs)
+
+    @cached_property
+    def plain_needs(self) -> tuple[Need, ...]:
+        """Those of them of which `Need.of` says which pods need them."""
+        plain = [each for each in self.with_point(NeedingPlugin) if not isinstance(each, NeedingForPodPlugin)]
+        return _each_once(need for plugin in plain for need in plugin.needs)
+
+    @cached_property
+    def needing(self) -> tuple[NeedingForPodPlugin, ...]:
+        """The plugins that say themselves what a pod needs."""
+        return tuple(self.with_point(NeedingForPodPlugin))
+
+    @cached_property
+    def reserving(self) -> frozenset[str]:
+        """The names of the plugins that reserve more than room for a pod."""
+        return frozenset(each.name for each in self.with_point(UnreservePlugin))
 
     def with_point(self, *kinds: type[P]) -> list[P]:
         """The plugins that are called at an extension point, in order. kinds: one or more of its kinds."""

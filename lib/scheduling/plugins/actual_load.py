@@ -18,6 +18,7 @@ from statistics import fmean, pstdev
 from typing import ClassVar
 
 from lib.kube.objects import NodeMetrics, Pod
+from lib.kube.resources import LOAD
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Duration, not_between
 from lib.scheduling.handle import Handle
@@ -56,6 +57,7 @@ class ActualLoad:
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "ActualLoad"
     args: ClassVar = ActualLoadArgs
+    needs: ClassVar = (LOAD,)
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Find the samples that are new enough."""

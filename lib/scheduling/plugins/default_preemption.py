@@ -4,12 +4,13 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from lib.kube.objects import Pod
+from lib.kube.resources import ALL, PREEMPTION, Need
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, not_between
@@ -70,6 +71,13 @@ class DefaultPreemption:
     min_candidate_nodes_absolute: int = 100
     name: str = "DefaultPreemption"
     args: ClassVar = DefaultPreemptionArgs
+    needs: ClassVar = (PREEMPTION,)
+
+    def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:
+        """Disruption budgets, if there is a pod that this one may evict."""
+        lowest, spec = cache.lowest_priority, pod.spec
+        if lowest is not None and spec.priority > lowest and spec.preemption_policy != "Never":
+            yield PREEMPTION, ALL
 
     @cached_property
     def _kept(self) -> "kept_victims.KeptVictims":

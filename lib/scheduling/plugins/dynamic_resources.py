@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import UndoClaim
+from lib.kube.resources import DEVICES
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Duration
 from lib.scheduling.framework.interface import Lines
@@ -79,6 +80,7 @@ class DynamicResources:
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "DynamicResources"
     args: ClassVar = DynamicResourcesArgs
+    needs: ClassVar = (DEVICES,)
 
     # --- when a pod is tried ----------------------------------------------------------------------------
 

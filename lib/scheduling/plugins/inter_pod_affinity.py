@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import LabelSelector, Node, Pod, PodAffinityTerm
+from lib.kube.resources import ALL, NAMESPACE_LABELS, Need
 from lib.scheduling import edits
 from lib.scheduling.affinity import Term, Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
@@ -77,6 +78,12 @@ class InterPodAffinity:
     ignore_preferred_terms_of_existing_pods: bool = False
     name: str = "InterPodAffinity"
     args: ClassVar = InterPodAffinityArgs
+    needs: ClassVar = (NAMESPACE_LABELS,)
+
+    def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:
+        """The labels of namespaces, if the pod's affinity, or an assigned pod's, selects by them."""
+        if existing_pods_terms(cache).read_namespaces or terms_of(pod).look_at_namespaces:
+            yield NAMESPACE_LABELS, ALL
 
     events_to_register = (
         "NodeAdd",

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
+from lib.kube.resources import VOLUMES
 from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
@@ -35,6 +36,7 @@ class NodeVolumeLimits:
     """Filters out nodes that can't attach the pod's volumes, by the limits of their CSINode."""
 
     name: str = "NodeVolumeLimits"
+    needs: ClassVar = (VOLUMES,)
 
     events_to_register = (
         "AssignedPodDelete",

@@ -20,6 +20,7 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.label_syntax import problem_of_selector
 from lib.kube.matcher import Matcher, matcher_of
 from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
+from lib.kube.resources import CONTROLLERS, OWN_SERVICES, Need
 from lib.kube.selectors import untolerated
 from lib.scheduling import edits
 from lib.scheduling.affinity import with_label_keys
@@ -41,6 +42,7 @@ from lib.scheduling.status import (
     unresolvable,
     unschedulable,
 )
+from lib.scheduling.workloads import controller_of
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -248,6 +250,15 @@ class PodTopologySpread:
     default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
     args: ClassVar = PodTopologySpreadArgs
+    needs: ClassVar = (OWN_SERVICES, CONTROLLERS)
+
+    def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:
+        """The pod's services and controller, if it is spread by default."""
+        by_default = () if pod.spec.topology_spread_constraints else self.default_constraints
+        if any(scores or each.when_unsatisfiable == "DoNotSchedule" for each in by_default):
+            yield OWN_SERVICES, pod.metadata.namespace
+            if controller := controller_of(pod):
+                yield CONTROLLERS, controller
 
     events_to_register = (
         "NodeAdd",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
+from lib.kube.resources import VOLUMES
 from lib.kube.storage import (
     MIGRATED_PLUGINS,
     CSIDriver,
@@ -91,6 +92,7 @@ class VolumeBinding:
     bind_timeout_seconds: int = 600
     name: str = "VolumeBinding"
     args: ClassVar = VolumeBindingArgs
+    needs: ClassVar = (VOLUMES,)
 
     events_to_register = (
         "NodeAdd",

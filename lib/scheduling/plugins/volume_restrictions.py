@@ -6,9 +6,11 @@ Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.g
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
+from lib.kube.resources import VOLUMES
 from lib.kube.storage import PersistentVolumeClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.disks import clashing_disks, disks_of
@@ -35,6 +37,7 @@ class VolumeRestrictions:
     """Filters out nodes where a disk is in use, and all nodes if a ReadWriteOncePod claim is in use."""
 
     name: str = "VolumeRestrictions"
+    needs: ClassVar = (VOLUMES,)
 
     events_to_register = ("NodeAdd", "AssignedPodDelete", "PersistentVolumeClaimAdd")
 

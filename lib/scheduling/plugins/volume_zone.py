@@ -5,9 +5,11 @@ Source: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE, Pod
+from lib.kube.resources import VOLUMES
 from lib.kube.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
@@ -39,6 +41,7 @@ class VolumeZone:
     """Filters out nodes of other zones; a node without zone and region labels passes."""
 
     name: str = "VolumeZone"
+    needs: ClassVar = (VOLUMES,)
 
     events_to_register = (
         "NodeAdd",

@@ -38,9 +38,13 @@ HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+"""Labels of nodes that Kubernetes sets."""
+
 SEVERAL_ZONES = "__"
 """Separates the zones of a volume's label that names several."""
-"""Labels of nodes that Kubernetes sets."""
+
+CORDON_TAINT = "node.kubernetes.io/unschedulable"
+"""The taint that cordoned nodes get."""
 
 
 # --- metadata -------------------------------------------------------------------------------------------

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint, with_parts
+from lib.kube.objects import CORDON_TAINT, Node, Pod, PodDisruptionBudget, Taint, with_parts
 from lib.questions.deciding import Decider, without_node
 from lib.questions.device_claims import knows_devices
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
 from lib.scheduling.disruption_budgets import guards
-from lib.scheduling.edits import CORDONED
 from lib.scheduling.workloads import belongs_to_node, controller_of
 
 EXPLAINED = 3
@@ -275,6 +274,6 @@ def _lets_unready_go(budget: PodDisruptionBudget) -> bool:
 
 def cordoned(node: Node) -> Node:
     """A copy of a node that is cordoned."""
-    taints = [each for each in node.spec.taints if each.key != CORDONED]
-    taints.append(Taint(CORDONED, "", "NoSchedule"))
+    taints = [each for each in node.spec.taints if each.key != CORDON_TAINT]
+    taints.append(Taint(CORDON_TAINT, "", "NoSchedule"))
     return with_parts(node, spec={"unschedulable": True, "taints": taints})

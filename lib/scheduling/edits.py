@@ -6,6 +6,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from lib.kube.objects import (
+    CORDON_TAINT,
     Container,
     Node,
     NodeSelector,
@@ -23,9 +24,6 @@ from lib.kube.quantity import Quantity
 from lib.scheduling.node_info import HostPort, host_ports
 from lib.scheduling.read_only import original
 from lib.scheduling.resources import pod_requests
-
-CORDONED = "node.kubernetes.io/unschedulable"
-"""The taint that cordoned nodes get."""
 
 T = TypeVar("T")
 
@@ -153,5 +151,5 @@ def _lessened(requests: Mapping[str, Quantity], name: str, by: int) -> dict[str,
 
 def uncordoned(node: Node) -> Node:
     """A copy of a node that isn't cordoned."""
-    taints = [each for each in node.spec.taints if each.key != CORDONED]
+    taints = [each for each in node.spec.taints if each.key != CORDON_TAINT]
     return with_parts(node, spec={"unschedulable": False, "taints": taints})

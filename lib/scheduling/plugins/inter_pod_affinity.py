@@ -17,7 +17,6 @@ from typing import ClassVar
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import LabelSelector, Node, Pod, PodAffinityTerm
 from lib.kube.resources import ALL, NAMESPACE_LABELS, Need
-from lib.scheduling import edits
 from lib.scheduling.affinity import Term, Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
@@ -192,6 +191,8 @@ class InterPodAffinity:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Leave out a required term; or remove a pod that is too near."""
+        from lib.scheduling import edits  # here, as few runs explain
+
         for which, name in (("pod_affinity", "pod affinity"), ("pod_anti_affinity", "anti-affinity")):
             affinity = getattr(pod.spec.affinity, which)
             by_words: dict[str, list[PodAffinityTerm]] = defaultdict(list)

@@ -17,7 +17,6 @@ from lib.kube.changes import AnyChange
 from lib.kube.label_syntax import problems_of_term, together
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from lib.kube.selectors import matches_node
-from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Strict, no_label_key, no_label_value, not_among
 from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
@@ -187,6 +186,8 @@ class NodeAffinity:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Leave out a part of the nodeSelector or of the required affinity."""
+        from lib.scheduling import edits  # here, as few runs explain
+
         for key, value in pod.spec.node_selector.items():
             words = f"without nodeSelector {labels_text({key: value})}"
             patch = {"spec": {"nodeSelector": {key: None}}}

@@ -8,7 +8,6 @@ from functools import partial
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import deleted_pod, new_node
@@ -62,6 +61,8 @@ class NodePorts:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Leave out a port."""
+        from lib.scheduling import edits  # here, as few runs explain
+
         for port in host_ports(pod):
             yield Remedy(f"without host port {_port_text(port)}", partial(edits.without_port, port=port))
 

@@ -20,7 +20,6 @@ from msgspec import field as struct_field
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import served_by
-from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import (
     CPU_AND_MEMORY,
@@ -326,6 +325,8 @@ class NodeResourcesFit:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Request less: as much as the freest nodes have of what they lack."""
+        from lib.scheduling import edits  # here, as few runs explain
+
         requests = _positive(pod)
         best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
         for node in cache.node_list:

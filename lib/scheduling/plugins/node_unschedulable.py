@@ -6,9 +6,8 @@ Source: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go
 from collections.abc import Hashable
 
 from lib.kube.changes import AnyChange
-from lib.kube.objects import Pod, Taint
+from lib.kube.objects import CORDON_TAINT, Pod, Taint
 from lib.kube.selectors import tolerations_of
-from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, fits_now
@@ -20,7 +19,7 @@ CORDONED = unresolvable("node(s) were unschedulable")
 NAMED = 3
 """At most so many cordoned nodes are named as remedies."""
 
-AS_A_TAINT = Taint(key=edits.CORDONED, effect="NoSchedule")
+AS_A_TAINT = Taint(key=CORDON_TAINT, effect="NoSchedule")
 """`kubectl cordon` sets spec.unschedulable, which counts as this taint. A DaemonSet's pods tolerate it."""
 
 
@@ -53,6 +52,8 @@ class NodeUnschedulable:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Uncordon a node; or all, if they are many."""
+        from lib.scheduling import edits  # here, as few runs explain
+
         cordoned = [node.node for node in cache.node_list if node.node.spec.unschedulable]
         if len(cordoned) > NAMED:
             words = f"with the {len(cordoned)} cordoned nodes uncordoned"

@@ -22,7 +22,6 @@ from lib.kube.matcher import Matcher, matcher_of
 from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.resources import CONTROLLERS, OWN_SERVICES, Need
 from lib.kube.selectors import untolerated
-from lib.scheduling import edits
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, no_label_key, not_among
@@ -364,6 +363,8 @@ class PodTopologySpread:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Allow more skew."""
+        from lib.scheduling import edits  # here, as few runs explain
+
         hard = [
             i
             for i, each in enumerate(pod.spec.topology_spread_constraints)

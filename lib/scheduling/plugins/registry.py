@@ -1,11 +1,11 @@
 """All plugins, how each is made, and the built-in profiles."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.handle import Handle
-from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
@@ -14,7 +14,6 @@ from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
 from lib.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
 from lib.scheduling.plugins.node_name import NodeName
-from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.node_ports import NodePorts
 from lib.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -22,7 +21,7 @@ from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from lib.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.plugins.priority_sort import PrioritySort
-from lib.scheduling.plugins.random_score import Random, RandomFilter
+from lib.scheduling.plugins.random_score import Random
 from lib.scheduling.plugins.scheduling_gates import SchedulingGates
 from lib.scheduling.plugins.taint_toleration import TaintToleration
 from lib.scheduling.plugins.volume_binding import VolumeBinding
@@ -53,17 +52,31 @@ _DEFAULT: Mapping[type, int] = {
 }
 """kube-scheduler's, in its order, with their weights (pkg/scheduler/apis/config/v1/default_plugins.go)."""
 
-_OWN = (ActualLoad, NodeNumber, Random, RandomFilter)
-"""poller's own, which a configuration or a policy can enable."""
+_OWN = {
+    "ActualLoad": "actual_load",
+    "NodeNumber": "node_number",
+    "Random": "random_score",
+    "RandomFilter": "random_score",
+}
+"""poller's own, which a configuration or a policy can enable, with their modules: few runs load them."""
 
 DEFAULT_PLUGINS = {kind.__name__: weight for kind, weight in _DEFAULT.items()}
-PLUGINS: Mapping[str, type] = {kind.__name__: kind for kind in (*_DEFAULT, *_OWN)}
+PLUGINS = (*DEFAULT_PLUGINS, *_OWN)
 WEIGHTS = {name: weight for name, weight in DEFAULT_PLUGINS.items() if weight}
+
+
+def kind_of(name: str) -> type | None:
+    """The class of a plugin; None if there is none of this name."""
+    if module := _OWN.get(name):
+        found: type = getattr(import_module(f"{__package__}.{module}"), name)
+        return found
+    return next((kind for kind in _DEFAULT if kind.__name__ == name), None)
 
 
 def make(name: str, handle: Handle, arguments: Mapping[str, Any]) -> Plugin:
     """The plugin of this name; it gets the handle if it has such a field. arguments: its other fields'."""
-    kind = PLUGINS[name]
+    kind = kind_of(name)
+    assert kind
     of_poller = {"handle": handle} if "handle" in getattr(kind, "__dataclass_fields__", ()) else {}
     plugin: Plugin = kind(**arguments, **of_poller)
     return plugin

@@ -12,7 +12,6 @@ from functools import partial
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint, Toleration
 from lib.kube.selectors import Tolerations, tolerations_of, untolerated
-from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, fits_now
@@ -61,6 +60,8 @@ class TaintToleration:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Tolerate a taint, unless it is one of a node's condition."""
+        from lib.scheduling import edits  # here, as few runs explain
+
         taints = {
             (taint.key, taint.value, taint.effect): taint
             for node in cache.node_list

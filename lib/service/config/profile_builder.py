@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lib.scheduling.framework.arguments import Args
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
 from lib.scheduling.handle import Handle
-from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, make
+from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, kind_of, make
 from lib.service.config.fields import ConfigError, read, without_repetitions, wrong_head
 from lib.service.config.profiles import KubeSchedulerProfile, PluginConfig
 
@@ -203,7 +203,7 @@ class ProfileBuilder:
 
 def arguments_for(plugin: str, raw: dict[str, Any], path: str) -> dict[str, Any]:
     """The arguments of a plugin's constructor. ConfigError when something is wrong."""
-    kind: type[Args] | None = getattr(PLUGINS.get(plugin), "args", None)
+    kind: type[Args] | None = getattr(kind_of(plugin), "args", None)
     if kind is None:
         if raw:
             raise ConfigError([f"{path}: {plugin} takes none; leave them out"])

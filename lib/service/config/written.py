@@ -18,7 +18,7 @@ import yaml
 from lib.kube.lease import LeaderElection
 from lib.scheduling.framework.arguments import VERSION, Args, Duration
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
-from lib.scheduling.plugins.registry import PLUGINS
+from lib.scheduling.plugins.registry import kind_of
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.config.fields import read
@@ -99,7 +99,7 @@ def _arguments(profile: Profile, spec: KubeSchedulerProfile) -> Iterator[dict[st
     """The arguments of each plugin that has some, with defaults."""
     given = {each.name: each.args for each in spec.plugin_config}
     for name in sorted({each.name for each in profile.plugins}):
-        kind: type[Args] | None = getattr(PLUGINS.get(name), "args", None)
+        kind: type[Args] | None = getattr(kind_of(name), "args", None)
         if kind:
             args, _ = read({**given.get(name, {}), "kind": f"{name}Args"}, kind)
             yield {"name": name, "args": _as_builtins(args)}

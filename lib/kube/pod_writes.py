@@ -6,7 +6,7 @@ seconds.
 
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -128,9 +128,14 @@ def mark_unscheduled(
         yield patch_status(pod, status, version)
 
 
-def evict(victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[None]:
-    """Evict a pod for a more important one: write a condition that says why, and delete it gracefully."""
-    if victim.metadata.deletion_timestamp:  # it is being deleted already
+def evict(
+    victim: Pod, preemptor: Pod, node_name: str, now: datetime, has_room: Callable[[], bool] = lambda: True
+) -> Write[None]:
+    """Evict a pod for a more important one: write a condition that says why, and delete it gracefully.
+
+    has_room: whether the victim still has room on the node. Once it has none, it isn't evicted.
+    """
+    if victim.metadata.deletion_timestamp or not has_room():  # it leaves, or has left
         return
     why = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     condition = PodCondition(
@@ -139,6 +144,8 @@ def evict(victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[N
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": victim.metadata.uid}}
     try:
         yield patch_status(victim, {"conditions": [condition]})
+        if not has_room():
+            return
         yield Request("DELETE", _path(victim), body=options)
     except (NotFoundError, ConflictError) as error:
         log.debug("%s has gone by itself: %s", victim, error)

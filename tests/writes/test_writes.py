@@ -327,6 +327,26 @@ def test_a_victim_that_cannot_be_evicted_costs_the_preemptor_its_nomination() ->
     assert loop.server.bodies[-1]["status"] == {"nominatedNodeName": ""}
 
 
+@pytest.mark.parametrize("during", [STATUS, OLD_STATUS])
+def test_a_victim_that_has_lost_its_room_meanwhile_is_not_evicted(during: str) -> None:
+    loop = Loop({STATUS: [None], OLD_STATUS: [None], EVENT: [None]})
+    loop.cache.assume(named("old"), "n1")
+    victim = loop.lives.of(named("old"))
+    loop.lives.move(victim, Phase.BINDING)
+    loop.lives.preempt([named("old")])
+    loop.writes.records.failed_scheduling(preempting())
+
+    def gives_up(sent: str) -> None:  # its volumes couldn't be bound, say
+        if sent == during:
+            loop.cache.forget(victim.pod)
+
+    loop.server.on_send = gives_up
+    assert loop.flush() == []
+    assert OLD_DELETE not in loop.server.sent
+    assert [*loop.lives.leaving] == []
+    assert not loop.writes.records.must_wait("web")
+
+
 def test_without_an_api_server_the_pod_is_tried_again() -> None:
     loop = Loop({STATUS: [AWAY]})
     loop.writes.records.failed_scheduling(preempting())

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from lib.kube.errors import (
@@ -23,7 +24,7 @@ from lib.kube.system import System
 from lib.kube.write import Pause, Request, Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.pod_life import QUEUED, Phase, pod_key
+from lib.scheduling.pod_life import QUEUED, ROOM, Phase, pod_key
 from lib.service.telemetry.rendering import event_note
 from lib.service.telemetry.report import Report
 from lib.service.writes.pipeline import Pipeline, Sort
@@ -106,7 +107,9 @@ class Records:
         status = mark_unscheduled(pod, reason, decision.message, now, nominated, version)
         writes = [PodWrite(pod, "condition", status)]
         writes += [PodWrite(each, "nomination", nominate(each, "")) for each in decision.cleared_nominations]
-        writes += [PodWrite(each, PREEMPTION, evict(each, pod, where, now)) for each in decision.victims]
+        for each in decision.victims:
+            write = evict(each, pod, where, now, partial(self._has_room, each))
+            writes.append(PodWrite(each, PREEMPTION, write))
         for each in decision.preempted_held:  # not bound yet, so they aren't deleted
             message = f"{PREEMPTED.format(pod.metadata.uid, where)} (in poller's memory)."
             writes.append(PodWrite(each, "event", record(each, "Preempted", message, now, pod)))
@@ -117,6 +120,14 @@ class Records:
         life.event = life.event or FailedSchedulingEvent()
         event = life.event.record(pod, event_note(decision), now)
         self._collect(decision, [*writes, PodWrite(pod, "event", event)])
+
+    def _has_room(self, victim: Pod) -> bool:
+        """Whether a victim still has room. One that was being bound has none once that failed."""
+        phase = self.cache.lives.phase_of(victim)
+        if phase in QUEUED and phase not in ROOM:
+            self.cache.lives.spare([victim])
+            return False
+        return True
 
     def nominated(self, decision: Decision, node_name: str) -> None:
         """Collect a pod's nomination to a node, by which others know of it; "" ends it.

@@ -241,6 +241,10 @@ MANY = "9" * 5000
         'timestamp(0).getHours("+99:99") == 1',
         'dyn([1])[dyn(double("nan"))] == 1',
         'dyn([1])[dyn(double("inf"))] == 1',
+        "[[1]].flatten(1 / 0) == [1]",
+        "[[1]].flatten(dyn('1')) == [1]",
+        'device.driver.matches(dyn(["0"]))',
+        'device.driver.find(dyn({"0": 1})) == "0"',
     ],
     ids=lambda expression: expression.replace(MANY, "N"),
 )

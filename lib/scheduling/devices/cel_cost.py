@@ -111,7 +111,7 @@ def call_cost(name: str, arguments: Sequence[Any]) -> int:
     if name in ("slice", "lists.range") or (name == "reverse" and isinstance(first, list)):
         return listed_size(name, arguments) + 1 + LIST
     if name == "flatten":
-        return size(first) * (arguments[1] if len(arguments) > 1 else 1) + 1 + LIST
+        return size(first) * _depth(*arguments[1:]) + 1 + LIST
     if name.startswith("sets."):
         return 1 + size(first) * size(arguments[1]) * (2 if name == "sets.equivalent" else 1)
     if name == "@in" and isinstance(arguments[1], list):
@@ -127,6 +127,11 @@ def call_cost(name: str, arguments: Sequence[Any]) -> int:
     if (name, type(first)) in (("bytes", str), ("string", bytes)):
         return _read(size(first))
     return 1
+
+
+def _depth(depth: Any = 1) -> int:
+    """Of `flatten`; 1 if it fails."""
+    return depth if isinstance(depth, int) else 1
 
 
 def _self_comparison(values: Any) -> int:

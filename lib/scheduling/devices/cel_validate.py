@@ -127,7 +127,8 @@ def _folded_call(node: Call) -> Node:
     last = node.arguments[-1] if node.arguments else None
     if node.function in ("matches", "find", "findAll"):
         pattern = node.arguments[0 if node.target else 1]
-        if isinstance(pattern, Constant) and (why := pattern_error(pattern.value)):
+        value = pattern.value if isinstance(pattern, Constant) else None
+        if isinstance(value, str) and (why := pattern_error(value)):
             raise CelError(f"error parsing regexp: {why}")
     if not isinstance(last, Constant):
         return node

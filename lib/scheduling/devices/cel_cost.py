@@ -1,52 +1,67 @@
-"""What the steps of an evaluation cost. Kubernetes limits their sum.
+"""What the steps of an evaluation cost, and the work that this cost leaves out. Both are limited.
+
+The cost is Kubernetes' own. It leaves out what calls make, and what they compare inside of lists: without a
+limit for that, an expression of some kilobytes could make gigabytes of text, or compare for hours.
+kube-scheduler has no such limit.
 
 Source: github.com/google/cel-go, interpreter/runtimecost.go; k8s.io/apiserver/pkg/cel/library/cost.go
 """
 
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
+from urllib.parse import SplitResult
 
-from lib.scheduling.devices.cel_values import CelQuantity, CelSemver, Cidr, NamedFormat, Optional, Url
+from lib.scheduling.devices.cel_values import (
+    Address,
+    CelQuantity,
+    CelSemver,
+    Cidr,
+    EndError,
+    NamedFormat,
+    Optional,
+)
 
 MAX_COST = 1_000_000
 """The most that an evaluation may cost (CELSelectorExpressionMaxCost)."""
+
+COST_BETWEEN_CHECKS = 10_000
+"""An evaluation that costs so much takes about 10 ms."""
 
 LIST, MAP = 10, 30
 """What a new list and a new map cost."""
 
 STRING_FACTOR, REGEX_FACTOR = 0.1, 0.25
 
-UNIT = (CelQuantity, CelSemver, Cidr, NamedFormat, Url, IPv4Address, IPv6Address)
+UNIT = CelQuantity | CelSemver | NamedFormat | SplitResult | Address
 """Two of these are compared at the cost of 1."""
 
-TRAVERSED = frozenset(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"])
-READ_ONCE = frozenset(
-    [
-        "url",
-        "lowerAscii",
-        "upperAscii",
-        "substring",
-        "trim",
-        "cidr",
-        "isIP",
-        "isCIDR",
-        "ip",
-        "quantity",
-        "isQuantity",
-        "semver",
-        "isSemver",
-        "startsWith",
-        "endsWith",
-        "strings.quote",
-        "format",
-    ]
-)
-READ_TWICE = frozenset(("replace", "split", "ip.isCanonical"))
-COMPARED_WITH_ITSELF = frozenset(("distinct", "sort", "@sortByAssociatedKeys"))
-SEARCHED = frozenset(("matches", "find", "findAll"))
-ORDERING = frozenset(("_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_"))
+
+class Meter:
+    """Counts what is used up. EndError when it is more than `most`.
+
+    check: called each time that about `between_checks` more is used up; it may raise to end the evaluation.
+    """
+
+    def __init__(self, most: int, between_checks: int, check: Callable[[], None]) -> None:
+        self.used = 0
+        self._most, self._between_checks, self._check = most, between_checks, check
+        self._next_check = between_checks
+
+    def use(self, amount: int) -> None:
+        """Count so much more."""
+        self.used += amount
+        if self.used > self._next_check:
+            if self.used > self._most:
+                raise EndError
+            self._check()
+            self._next_check = min(self._most, self.used + self._between_checks)
+
+
+def call_cost(name: str, arguments: Sequence[Any]) -> int:
+    """What a call costs, besides its arguments. It is known before the call is made."""
+    cost = COSTS.get(name)
+    return cost(*arguments) if cost else 1
 
 
 def size(value: Any) -> int:
@@ -54,8 +69,8 @@ def size(value: Any) -> int:
     if isinstance(value, Optional) and value.is_there:
         return size(value.value)
     if isinstance(value, Cidr):
-        return value.size
-    if isinstance(value, IPv4Address | IPv6Address):
+        return ceil(value.network.prefixlen / 8)
+    if isinstance(value, Address):
         return len(value.packed)
     return len(value) if isinstance(value, str | bytes | list | dict) else 1
 
@@ -64,87 +79,41 @@ def _read(amount: float) -> int:
     return ceil(amount * STRING_FACTOR)
 
 
-def joined_size(arguments: Sequence[Any]) -> int:
+def _joined(texts: Any, by: Any = "") -> int:
     """How long the text is that `join` makes; 1 if it fails."""
-    texts, by = arguments[0], arguments[1] if len(arguments) > 1 else ""
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in (*texts, by)):
         return 1
     return sum(map(len, texts)) + len(by) * max(0, len(texts) - 1)
 
 
-def listed_size(name: str, arguments: Sequence[Any]) -> int:
-    """How long the list is that `slice`, `lists.range` or `reverse` makes; 1 if it fails."""
-    match name, arguments:
-        case "slice", [list() as values, int() as start, int() as end] if 0 <= start <= end <= len(values):
+def _sliced(values: Any, start: Any, end: Any) -> int:
+    """How long the list is that `slice` makes; 1 if it fails."""
+    match values, start, end:
+        case list(), int(), int() if 0 <= start <= end <= len(values):
             return end - start
-        case "lists.range", [int() as count]:
-            return max(0, count)
-        case "reverse", [list() as values]:
-            return len(values)
     return 1
 
 
-def call_cost(name: str, arguments: Sequence[Any]) -> int:
-    """What a call costs, besides its arguments. It is known before the call is made."""
-    first = arguments[0] if arguments else None
-    if name in TRAVERSED:
-        return _traversal(first)
-    if name in READ_ONCE:
-        return 1 if name == "ip" and isinstance(first, Cidr) else _read(size(first))
-    if name in READ_TWICE:
-        return ceil(size(first) * 2 * STRING_FACTOR)
-    if name == "join":
-        return ceil(joined_size(arguments) * 2 * STRING_FACTOR)
-    if name in SEARCHED:
-        return _searched(size(first), size(arguments[1]))
-    if name == "contains":
-        return _read(size(first)) * _read(size(arguments[1]))
-    if name in ("containsIP", "containsCIDR"):
-        cost = _read(2 * size(first))
-        if name == "containsCIDR":
-            cost += _read(size(first)) + 1
-        return cost + (_read(size(arguments[1])) if isinstance(arguments[1], str) else 0)
-    if name == "validate" and isinstance(first, NamedFormat):
-        return _searched(size(arguments[1]), first.pattern_size)
-    if name in COMPARED_WITH_ITSELF:
-        return _self_comparison(arguments[-1] if name.startswith("@") else first)
-    if name in ("slice", "lists.range") or (name == "reverse" and isinstance(first, list)):
-        return listed_size(name, arguments) + 1 + LIST
-    if name == "flatten":
-        return size(first) * _depth(*arguments[1:]) + 1 + LIST
-    if name.startswith("sets."):
-        return 1 + size(first) * size(arguments[1]) * (2 if name == "sets.equivalent" else 1)
-    if name == "@in" and isinstance(arguments[1], list):
-        return len(arguments[1])
-    if name in ORDERING:
-        if name not in ("_==_", "_!=_") and not isinstance(first, str | bytes):
-            return 1
-        if name == "_==_" and isinstance(first, UNIT):
-            return 1
-        return _read(min(size(first), size(arguments[1])))
-    if name == "_+_" and isinstance(first, str | bytes):
-        return _read(size(first) + size(arguments[1]))
-    if (name, type(first)) in (("bytes", str), ("string", bytes)):
-        return _read(size(first))
-    return 1
+def _range(count: Any) -> int:
+    return max(0, count) if isinstance(count, int) else 1
 
 
-def _depth(depth: Any = 1) -> int:
-    """Of `flatten`; 1 if it fails."""
-    return depth if isinstance(depth, int) else 1
-
-
-def _self_comparison(values: Any) -> int:
-    """Of each element of a list with each."""
-    is_text = isinstance(values, list) and values and isinstance(values[0], str | bytes)
-    return int(size(values) ** 2 * (2 + STRING_FACTOR * bool(is_text))) + 1 + LIST
+def _reversed(values: Any) -> int:
+    return len(values) if isinstance(values, list) else 1
 
 
 def _searched(text: int, pattern: int) -> int:
     return _read(1 + text) * ceil(pattern * REGEX_FACTOR)
 
 
-def _traversal(value: Any) -> int:
+def _with_itself(values: Any, keys: Any = None) -> int:
+    """Of each element of a list with each."""
+    compared = values if keys is None else keys
+    is_text = isinstance(compared, list) and compared and isinstance(compared[0], str | bytes)
+    return int(size(compared) ** 2 * (2 + STRING_FACTOR * bool(is_text))) + 1 + LIST
+
+
+def _traversal(value: Any, *_: Any) -> int:
     """Of all that is in a value, at all depths. It isn't counted any further than to MAX_COST."""
     found, seen, left = 0, 0, [value]
     while left and seen <= MAX_COST:
@@ -160,3 +129,188 @@ def _traversal(value: Any) -> int:
         else:
             found += 1
     return found if seen <= MAX_COST else MAX_COST + 1
+
+
+def _contains_ip(network: Any, other: Any) -> int:
+    return _read(2 * size(network)) + (_read(size(other)) if isinstance(other, str) else 0)
+
+
+def _order(left: Any, right: Any) -> int:
+    return _equality(left, right) if isinstance(left, str | bytes) else 1
+
+
+def _equality(left: Any, right: Any) -> int:
+    return _read(min(size(left), size(right)))
+
+
+COSTS: Mapping[str, Callable[..., int]] = {
+    **dict.fromkeys(
+        (
+            "url",
+            "lowerAscii",
+            "upperAscii",
+            "substring",
+            "trim",
+            "cidr",
+            "isIP",
+            "isCIDR",
+            "quantity",
+            "isQuantity",
+            "semver",
+            "isSemver",
+            "startsWith",
+            "endsWith",
+            "strings.quote",
+            "format",
+        ),
+        lambda first, *_: _read(size(first)),
+    ),
+    "ip": lambda value: 1 if isinstance(value, Cidr) else _read(size(value)),
+    "bytes": lambda value: _read(size(value)) if isinstance(value, str) else 1,
+    "string": lambda value: _read(size(value)) if isinstance(value, bytes) else 1,
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), lambda first, *_: _read(2 * size(first))),
+    "join": lambda *values: _read(2 * _joined(*values)),
+    **dict.fromkeys(
+        ("matches", "find", "findAll"), lambda text, pattern, *_: _searched(size(text), size(pattern))
+    ),
+    "validate": lambda of, text: _searched(size(text), of.pattern_size) if isinstance(of, NamedFormat) else 1,
+    "contains": lambda text, part: _read(size(text)) * _read(size(part)),
+    "containsIP": _contains_ip,
+    "containsCIDR": lambda network, other: _contains_ip(network, other) + _read(size(network)) + 1,
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversal),
+    **dict.fromkeys(("distinct", "sort", "@sortByAssociatedKeys"), _with_itself),
+    "slice": lambda *values: _sliced(*values) + 1 + LIST,
+    "lists.range": lambda count: _range(count) + 1 + LIST,
+    "reverse": lambda values: len(values) + 1 + LIST if isinstance(values, list) else 1,
+    "flatten": lambda values, depth=1: size(values) * (depth if isinstance(depth, int) else 1) + 1 + LIST,
+    "sets.contains": lambda one, other: 1 + size(one) * size(other),
+    "sets.intersects": lambda one, other: 1 + size(one) * size(other),
+    "sets.equivalent": lambda one, other: 1 + 2 * size(one) * size(other),
+    "@in": lambda _, container: len(container) if isinstance(container, list) else 1,
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _order),
+    "_==_": lambda left, right: 1 if isinstance(left, UNIT) else _equality(left, right),
+    "_!=_": _equality,
+    "_+_": lambda left, right: _read(size(left) + size(right)) if isinstance(left, str | bytes) else 1,
+}
+"""What the calls cost that don't cost 1."""
+
+
+# --- work -----------------------------------------------------------------------------------------------
+
+MOST_TEXT = 1 << 20
+"""The longest text that a call makes: 1 MiB."""
+
+MOST_WORK = 16 << 20
+"""The most work of an evaluation: the letters that are made, ELEMENT for each element of a list or a map that
+is made, and 1 for each that is compared.
+"""
+
+WORK_BETWEEN_CHECKS = 100_000
+"""So much work takes a tenth of a second at most: so long, if values are compared."""
+
+ELEMENT = 8
+
+WITH_PARTS = (list, dict, Optional)
+
+LIGHT = frozenset([bool, int, float, type(None)])
+"""The types of values that weigh 1."""
+
+
+def work(name: str, arguments: Sequence[Any]) -> int:
+    """The work of a call. EndError if it would make too long a text, or compare too much."""
+    compared, made = COMPARED.get(name), MADE.get(name)
+    steps = compared(*arguments) if compared else 0
+    if steps > MAX_COST:
+        raise EndError
+    if made is None:
+        return steps
+    length = made(*arguments)
+    if isinstance(arguments[0], str | bytes) and name != "split":
+        check_text(length)
+        return steps + length
+    return steps + ELEMENT * length
+
+
+def check_text(length: int) -> None:
+    """EndError if a text is too long."""
+    if length > MOST_TEXT:
+        raise EndError
+
+
+def weight(value: Any) -> int:
+    """How many values are in a value, at all depths. Ten letters of a text count as one.
+
+    The same value counts wherever it occurs. What is heavier than MAX_COST isn't weighed any further.
+    """
+    found, left = 0, [value]
+    while left and found <= MAX_COST:
+        each = left.pop()
+        found += 1
+        if isinstance(each, list):
+            if LIGHT.issuperset(map(type, each)):
+                found += len(each)
+            else:
+                left += each
+        elif isinstance(each, dict):
+            left += each.keys()
+            left += each.values()
+        elif isinstance(each, str | bytes):
+            found += int(len(each) * STRING_FACTOR)
+        elif isinstance(each, Optional) and each.is_there:
+            left.append(each.value)
+    return found
+
+
+def _replaced(text: Any, old: Any, new: Any, most: Any = -1) -> int:
+    if not (isinstance(text, str) and isinstance(old, str) and isinstance(new, str)):
+        return 0
+    times = text.count(old)
+    if isinstance(most, int) and 0 <= most < times:
+        times = most
+    return len(text) + times * (len(new) - len(old))
+
+
+def _added(left: Any, right: Any) -> int:
+    is_longer = type(left) is type(right) and isinstance(left, str | bytes | list)
+    return len(left) + len(right) if is_longer else 0
+
+
+def _split(text: Any, by: Any, *_: Any) -> int:
+    return text.count(by) + 1 if isinstance(text, str) and isinstance(by, str) else 0
+
+
+MADE: Mapping[str, Callable[..., int]] = {
+    "replace": _replaced,
+    "_+_": _added,
+    "split": _split,
+    "join": _joined,
+    "slice": _sliced,
+    "reverse": _reversed,
+    "lists.range": _range,
+}
+"""How long the text or the list is that a call makes. What makes hardly more than it is given isn't here."""
+
+
+def _both(left: Any, right: Any) -> int:
+    if not (isinstance(left, WITH_PARTS) and isinstance(right, WITH_PARTS)):
+        return 0
+    return min(weight(left), weight(right))
+
+
+def _all(*values: Any) -> int:
+    return sum(weight(each) for each in values if isinstance(each, WITH_PARTS))
+
+
+def _each_with_each(one: Any, other: Any) -> int:
+    if not (isinstance(one, list) and isinstance(other, list)):
+        return 0
+    return max(len(other) * weight(one), len(one) * weight(other))
+
+
+COMPARED: Mapping[str, Callable[..., int]] = {
+    **dict.fromkeys(("_==_", "_!=_"), _both),
+    **dict.fromkeys(("@in", "indexOf", "lastIndexOf", "includes", "format", "flatten"), _all),
+    "distinct": lambda values: _each_with_each(values, values),
+    **dict.fromkeys(("sets.contains", "sets.intersects", "sets.equivalent"), _each_with_each),
+}
+"""How many values a call compares, or takes apart, at most."""

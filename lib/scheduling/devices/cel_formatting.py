@@ -9,46 +9,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from lib.scheduling.devices.cel_values import (
-    CelError,
-    CelQuantity,
-    CelSemver,
-    Cidr,
-    Domains,
-    NamedFormat,
-    Optional,
-    TypeValue,
-    Unsigned,
-    Url,
-)
-from lib.scheduling.devices.cel_work import check_text
-
-TYPES: Mapping[type, str] = {
-    bool: "bool",
-    Unsigned: "uint",
-    int: "int",
-    float: "double",
-    str: "string",
-    bytes: "bytes",
-    list: "list",
-    dict: "map",
-    Domains: "map",
-    type(None): "null_type",
-    timedelta: "google.protobuf.Duration",
-    datetime: "google.protobuf.Timestamp",
-    CelQuantity: "kubernetes.Quantity",
-    CelSemver: "kubernetes.Semver",
-    Url: "kubernetes.URL",
-    NamedFormat: "kubernetes.NamedFormat",
-    Cidr: "net.CIDR",
-    Optional: "optional_type",
-    TypeValue: "type",
-}
-
-
-def type_name(value: Any) -> str:
-    """CEL's name of a value's type."""
-    return TYPES.get(type(value), "net.IP")
+from lib.scheduling.devices.cel_cost import check_text
+from lib.scheduling.devices.cel_values import Address, CelError, TypeValue, key_value, type_name
 
 
 def shown_double(value: float) -> str:
@@ -59,10 +21,7 @@ def shown_double(value: float) -> str:
     exponent = digits.adjusted()
     if value == 0 or -4 <= exponent < 6:
         return f"{digits:f}"
-    sign, number, _ = digits.as_tuple()
-    first, *rest = map(str, number)
-    shown = f"{first}.{''.join(rest)}" if rest else first
-    return f"{'-' if sign else ''}{shown}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+    return f"{value:.{len(digits.as_tuple().digits) - 1}e}"
 
 
 def shown_duration(value: timedelta) -> str:
@@ -101,9 +60,7 @@ def text_of(value: Any) -> str:
             return shown_moment(value)
         case TypeValue():
             return value.name
-        case Cidr():
-            return f"{value.address}/{value.bits}"
-    if type_name(value) == "net.IP":
+    if isinstance(value, Address):
         return str(value)
     raise CelError(f"no such overload: string({type_name(value)})")
 
@@ -229,17 +186,13 @@ def _as_text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_inner, value))}]"
     if isinstance(value, dict):
-        pairs = sorted((_inner(_key_value(key)), _inner(each)) for key, each in value.items())
+        pairs = sorted((_inner(key_value(key)), _inner(each)) for key, each in value.items())
         return "{" + ", ".join(f"{key}:{each}" for key, each in pairs) + "}"
     if value is None:
         return "null"
     if isinstance(value, bool | int | float | str | bytes | datetime | timedelta | TypeValue):
         return text_of(value)
     raise CelError(WRONG["s"].format(type_name(value)))
-
-
-def _key_value(key: Any) -> Any:
-    return key[1] if isinstance(key, tuple) else key
 
 
 INNER: Mapping[type, Callable[[Any], str]] = {

@@ -6,7 +6,7 @@ Source: github.com/google/cel-go, common/types, common/stdlib and ext
 import itertools
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import reduce
 from typing import Any
@@ -14,11 +14,10 @@ from zoneinfo import ZoneInfo
 
 import durationpy
 
-from lib.scheduling.devices.cel_formatting import formatted, text_of, type_name
-from lib.scheduling.devices.cel_kubernetes import FUNCTIONS as OF_KUBERNETES
+from lib.scheduling.devices.cel_formatting import formatted, text_of
 from lib.scheduling.devices.cel_library import find, find_all, matches
-from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, is_equal, is_in, key_of
-from lib.scheduling.devices.cel_values import NONE, CelError, Optional, TypeValue, Unsigned
+from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, is_equal, is_in
+from lib.scheduling.devices.cel_values import NONE, CelError, Optional, TypeValue, Unsigned, key_of, type_name
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -106,28 +105,32 @@ def _timestamp(value: Any) -> datetime:
 # --- moments --------------------------------------------------------------------------------------------
 
 
-def _moment(field: Callable[[datetime], int], of_duration: timedelta | None = None) -> Callable[..., int]:
-    def function(moment: Any, zone: str = "") -> int:
-        if isinstance(moment, timedelta):
-            if of_duration is None:
-                raise TypeError
-            return int(moment / of_duration)
-        return field(moment.astimezone(_zone(zone)))
-
-    return function
+def _of_moment(field: Callable[[datetime], int]) -> Callable[..., int]:
+    return lambda moment, zone="": field(moment.astimezone(_zone(zone)))
 
 
-MOMENTS: Mapping[str, Callable[..., int]] = {
-    "getFullYear": _moment(lambda moment: moment.year),
-    "getMonth": _moment(lambda moment: moment.month - 1),
-    "getDayOfYear": _moment(lambda moment: moment.timetuple().tm_yday - 1),
-    "getDayOfMonth": _moment(lambda moment: moment.day - 1),
-    "getDate": _moment(lambda moment: moment.day),
-    "getDayOfWeek": _moment(lambda moment: moment.isoweekday() % 7),
-    "getHours": _moment(lambda moment: moment.hour, timedelta(hours=1)),
-    "getMinutes": _moment(lambda moment: moment.minute, timedelta(minutes=1)),
-    "getSeconds": _moment(lambda moment: moment.second, timedelta(seconds=1)),
-    "getMilliseconds": _moment(lambda moment: moment.microsecond // 1000, timedelta(milliseconds=1)),
+def _of_duration(unit: timedelta) -> Callable[[timedelta], int]:
+    return lambda duration: int(duration / unit)
+
+
+MOMENTS: Mapping[str, Callable[[datetime], int]] = {
+    "getFullYear": lambda moment: moment.year,
+    "getMonth": lambda moment: moment.month - 1,
+    "getDayOfYear": lambda moment: moment.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda moment: moment.day - 1,
+    "getDate": lambda moment: moment.day,
+    "getDayOfWeek": lambda moment: moment.isoweekday() % 7,
+    "getHours": lambda moment: moment.hour,
+    "getMinutes": lambda moment: moment.minute,
+    "getSeconds": lambda moment: moment.second,
+    "getMilliseconds": lambda moment: moment.microsecond // 1000,
+}
+
+UNITS = {
+    "getHours": timedelta(hours=1),
+    "getMinutes": timedelta(minutes=1),
+    "getSeconds": timedelta(seconds=1),
+    "getMilliseconds": timedelta(milliseconds=1),
 }
 
 
@@ -177,26 +180,22 @@ def _split(text: str, by: str, most: int = -1) -> list[str]:
     return parts
 
 
-def _index_of(container: Any, wanted: Any, start: int = 0) -> int:
-    if isinstance(container, list):
-        return next((at for at, each in enumerate(container) if is_equal(each, wanted)), -1)
+def _index_of(text: str, wanted: str, start: int = 0) -> int:
     if wanted == "":
         return start
     if start < 0:
         raise _at(start)
-    return int(container.find(wanted, start))
+    return text.find(wanted, start)
 
 
-def _last_index_of(container: Any, wanted: Any, last: int | None = None) -> int:
-    if isinstance(container, list):
-        return max((at for at, each in enumerate(container) if is_equal(each, wanted)), default=-1)
+def _last_index_of(text: str, wanted: str, last: int | None = None) -> int:
     if last is None:
-        return int(container.rfind(wanted))
+        return text.rfind(wanted)
     if wanted == "":
         return last
     if last < 0:
         raise _at(last)
-    return -1 if last >= len(container) else int(container.rfind(wanted, 0, last + len(wanted)))
+    return -1 if last >= len(text) else text.rfind(wanted, 0, last + len(wanted))
 
 
 ESCAPES = str.maketrans(
@@ -230,6 +229,10 @@ def _extreme(name: str, is_better: Callable[[Any, Any], bool]) -> Callable[[Any]
         return reduce(lambda best, each: each if is_better(each, best) else best, values)
 
     return function
+
+
+def _places(values: list[Any], wanted: Any) -> Iterator[int]:
+    return (at for at, each in enumerate(values) if is_equal(each, wanted))
 
 
 def _sum(values: list[Any]) -> Any:
@@ -299,63 +302,72 @@ def _value(optional: Optional) -> Any:
     return optional.value
 
 
-def _non_zero(value: Any) -> Optional:
-    return Optional.of(value) if value else NONE
-
+COMPARED = "{int|uint|double|bool|duration|timestamp|string|bytes}"
+SUMMED = "{int|uint|double|duration}"
+SIZED = "{bytes|list<~A>|map<~A,~B>|string}"
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    **OF_KUBERNETES,
-    "size": len,
-    "int": lambda value: _integer(value, int, "int"),
-    "uint": lambda value: _integer(value, Unsigned, "uint"),
-    "double": _double,
-    "bool": _bool,
-    "string": text_of,
-    "bytes": _bytes,
-    "dyn": lambda value: value,
-    "type": lambda value: TypeValue(type_name(value)),
-    "duration": _duration,
-    "timestamp": _timestamp,
-    "contains": lambda text, part: part in text,
-    "startsWith": str.startswith,
-    "endsWith": str.endswith,
-    "matches": matches,
-    "find": find,
-    "findAll": find_all,
-    "lowerAscii": lambda text: re.sub("[A-Z]+", lambda found: found[0].lower(), text),
-    "upperAscii": lambda text: re.sub("[a-z]+", lambda found: found[0].upper(), text),
-    "trim": lambda text: text.strip(SPACES),
-    "substring": _substring,
-    "charAt": _char_at,
-    "split": _split,
-    "replace": lambda text, old, new, most=-1: text.replace(old, new, most),
-    "join": lambda texts, by="": by.join(texts),
-    "format": formatted,
-    "strings.quote": lambda text: f'"{text.translate(ESCAPES)}"',
-    "indexOf": _index_of,
-    "lastIndexOf": _last_index_of,
-    "reverse": lambda values: values[::-1],
-    "min": _extreme("min", _is_less),
-    "max": _extreme("max", lambda one, best: _is_less(best, one)),
-    "sum": _sum,
-    "isSorted": _is_sorted,
-    "sort": _sorted,
-    "@sortByAssociatedKeys": _sorted,
-    "slice": _slice,
-    "flatten": _flatten,
-    "distinct": _distinct,
-    "first": lambda values: Optional.of(values[0]) if values else NONE,
-    "last": lambda values: Optional.of(values[-1]) if values else NONE,
-    "lists.range": lambda count: [*range(count)],
-    "sets.contains": _contains_all,
-    "sets.equivalent": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
-    "sets.intersects": lambda a, b: any(is_in(each, a) for each in b),
-    "includes": _includes,
-    "optional.of": Optional.of,
-    "optional.none": lambda: NONE,
-    "optional.ofNonZeroValue": _non_zero,
-    "hasValue": lambda value: value.is_there,
-    "value": _value,
-    **MOMENTS,
+    "type(~A) type<~A>": lambda value: TypeValue(type_name(value)),
+    "dyn(~A) dyn": lambda value: value,
+    "bool({bool|string}) bool": _bool,
+    "bytes({bytes|string}) bytes": _bytes,
+    "double({double|int|string|uint}) double": _double,
+    "duration({duration|int|string}) duration": _duration,
+    "int({int|double|duration|string|timestamp|uint}) int": lambda value: _integer(value, int, "int"),
+    "uint({uint|double|int|string}) uint": lambda value: _integer(value, Unsigned, "uint"),
+    "timestamp({timestamp|int|string}) timestamp": _timestamp,
+    "string({string|bool|bytes|double|duration|int|timestamp|uint|net.IP|net.CIDR}) string": text_of,
+    # texts
+    f"size({SIZED}) int": len,
+    f"{SIZED}.size() int": len,
+    "matches(string,string) bool": matches,
+    "string.matches(string) bool": matches,
+    "string.find(string) string": find,
+    "string.findAll(string{|,int}) list<string>": find_all,
+    "string.contains(string) bool": lambda text, part: part in text,
+    "string.startsWith(string) bool": str.startswith,
+    "string.endsWith(string) bool": str.endswith,
+    "string.charAt(int) string": _char_at,
+    "string.indexOf(string{|,int}) int": _index_of,
+    "string.lastIndexOf(string{|,int}) int": _last_index_of,
+    "string.substring(int{|,int}) string": _substring,
+    "string.lowerAscii() string": lambda text: re.sub("[A-Z]+", lambda found: found[0].lower(), text),
+    "string.upperAscii() string": lambda text: re.sub("[a-z]+", lambda found: found[0].upper(), text),
+    "string.trim() string": lambda text: text.strip(SPACES),
+    "string.replace(string,string{|,int}) string": str.replace,
+    "string.split(string{|,int}) list<string>": _split,
+    "string.format(list<dyn>) string": formatted,
+    r"strings\.quote(string) string": lambda text: f'"{text.translate(ESCAPES)}"',
+    "list<string>.join({|string}) string": lambda texts, by="": by.join(texts),
+    # moments
+    **{f"timestamp.{name}({{|string}}) int": _of_moment(field) for name, field in MOMENTS.items()},
+    **{f"duration.{name}() int": _of_duration(unit) for name, unit in UNITS.items()},
+    # lists and sets
+    "list<~A>.indexOf(~A) int": lambda values, wanted: next(_places(values, wanted), -1),
+    "list<~A>.lastIndexOf(~A) int": lambda values, wanted: max(_places(values, wanted), default=-1),
+    f"list<{COMPARED}>.isSorted() bool": _is_sorted,
+    f"list<{COMPARED}>.min() {COMPARED}": _extreme("min", _is_less),
+    f"list<{COMPARED}>.max() {COMPARED}": _extreme("max", lambda one, best: _is_less(best, one)),
+    f"list<{SUMMED}>.sum() {SUMMED}": _sum,
+    f"list<{COMPARED}>.sort()": _sorted,
+    f"list<~T>.@sortByAssociatedKeys(list<{COMPARED}>)": _sorted,
+    "list<~A>.slice(int,int)": _slice,
+    "list<list<~A>>.flatten()": _flatten,
+    "list<dyn>.flatten(int)": _flatten,
+    r"lists\.range(int)": lambda count: [*range(count)],
+    "list<~A>.reverse()": lambda values: values[::-1],
+    "list<~A>.distinct()": _distinct,
+    "list<~A>.first()": lambda values: Optional.of(values[0]) if values else NONE,
+    "list<~A>.last()": lambda values: Optional.of(values[-1]) if values else NONE,
+    r"sets\.contains(list<~A>,list<~A>) bool": _contains_all,
+    r"sets\.equivalent(list<~A>,list<~A>) bool": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
+    r"sets\.intersects(list<~A>,list<~A>) bool": lambda a, b: any(is_in(each, a) for each in b),
+    "dyn.includes(dyn) bool": _includes,
+    # optional values
+    r"optional\.of(~A)": Optional.of,
+    r"optional\.ofNonZeroValue(~A)": lambda value: Optional.of(value) if value else NONE,
+    r"optional\.none()": lambda: NONE,
+    "optional_type<~A>.hasValue()": lambda optional: optional.is_there,
+    "optional_type<~A>.value()": _value,
 }
-"""By name. They are given values of the types that were declared."""
+"""What is called, by its form (cel_declarations.py)."""

@@ -6,28 +6,26 @@ pkg/util/validation
 
 import base64
 import binascii
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from lib.kube.label_syntax import A_SUBDOMAIN, A_VALUE, SUBDOMAIN, VALUE, problems_of, problems_of_key
 from lib.scheduling.devices.cel_values import (
     NONE,
+    Address,
     CelError,
     CelQuantity,
     CelSemver,
     Cidr,
     NamedFormat,
     Optional,
-    Url,
     quoted,
 )
-
-Address = IPv4Address | IPv6Address
-
 
 # --- quantities and versions ----------------------------------------------------------------------------
 
@@ -74,9 +72,7 @@ def _why_no_address(text: str) -> str:
     return f"ParseAddr({quoted(text)}): {why}"
 
 
-def _ip(text: Any) -> Address:
-    if isinstance(text, Cidr):
-        return text.address
+def _ip(text: str) -> Address:
     try:
         found = ip_address(text)
     except ValueError:
@@ -109,16 +105,16 @@ def _cidr(text: str) -> Cidr:
                 why = "prefix length out of range"
     if why:
         raise CelError(f"{wrong}: {wrong}: netip.ParsePrefix({quoted(text)}): {why}")
-    return Cidr(address, int(bits))
+    return ip_interface((address, int(bits)))
 
 
-def _contains_ip(network: Cidr, address: Any) -> bool:
-    return _parsed(_ip, address) in network.network
+def _contains_ip(cidr: Cidr, address: Any) -> bool:
+    return _parsed(_ip, address) in cidr.network
 
 
-def _contains_cidr(network: Cidr, other: Any) -> bool:
-    found = _parsed(_cidr, other)
-    return found.bits >= network.bits and found.address in network.network
+def _contains_cidr(cidr: Cidr, other: Any) -> bool:
+    inner: Cidr = _parsed(_cidr, other)
+    return inner.network.prefixlen >= cidr.network.prefixlen and inner.ip in cidr.network
 
 
 def _parsed(parse: Callable[[str], Any], value: Any) -> Any:
@@ -149,7 +145,7 @@ def _is_local_multicast(address: Address) -> bool:
 # --- URLs -----------------------------------------------------------------------------------------------
 
 
-def _url(text: str) -> Url:
+def _url(text: str) -> SplitResult:
     wrong = f"URL parse error during conversion from string: parse {quoted(text)}: "
     if not text:
         raise CelError(f"{wrong}empty url")
@@ -158,26 +154,27 @@ def _url(text: str) -> Url:
         raise CelError(f"{wrong}invalid URI for request")
     try:
         found = urlsplit(text, allow_fragments=False)
-        port = found.port
+        _ = found.port  # it is checked
     except ValueError:
         raise CelError(f"{wrong}invalid port after host") from None
-    host = found.netloc.rpartition("@")[2]
-    if bad := re.search(r'[ "<>\\^`{|}]', host):
+    if bad := re.search(r'[ "<>\\^`{|}]', _host(found)):
         raise CelError(f"{wrong}invalid character {quoted(bad[0])} in host name")
-    del port
     if scheme and not found.netloc and not found.path.startswith("/"):
         raise CelError(f"{wrong}invalid URI for request")
-    return Url(found.scheme, host, found.path, found.query)
+    return found
 
 
-def _host_name(url: Url) -> str:
-    if url.host.startswith("["):
-        return url.host[1:].partition("]")[0]
-    return url.host.partition(":")[0]
+def _host(url: SplitResult) -> str:
+    return url.netloc.rpartition("@")[2]
 
 
-def _port(url: Url) -> str:
-    return url.host.rpartition("]")[2].rpartition(":")[2] if ":" in url.host.rpartition("]")[2] else ""
+def _host_name(url: SplitResult) -> str:
+    host = _host(url)
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _port(url: SplitResult) -> str:
+    return _host(url).rpartition("]")[2].partition(":")[2]
 
 
 # --- formats --------------------------------------------------------------------------------------------
@@ -265,47 +262,53 @@ def _can(parse: Callable[..., Any]) -> Callable[..., bool]:
     return function
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "quantity": CelQuantity.parse,
-    "isQuantity": _can(CelQuantity.parse),
-    "semver": _semver,
-    "isSemver": _can(_semver),
-    "isGreaterThan": lambda a, b: a > b,
-    "isLessThan": lambda a, b: a < b,
-    "compareTo": lambda a, b: (a > b) - (a < b),
-    "add": _sum(1),
-    "sub": _sum(-1),
-    "sign": lambda value: (value.nano > 0) - (value.nano < 0),
-    "isInteger": lambda value: value.is_integer,
-    "asInteger": _as_integer,
-    "asApproximateFloat": lambda value: value.nano / 10**9,
-    "major": lambda version: version.major,
-    "minor": lambda version: version.minor,
-    "patch": lambda version: version.patch,
-    "ip": _ip,
-    "isIP": _can(_ip),
-    "ip.isCanonical": lambda text: str(_ip(text)) == text,
-    "family": lambda address: address.version,
-    "isLoopback": lambda address: address.is_loopback,
-    "isUnspecified": lambda address: address.is_unspecified,
-    "isLinkLocalMulticast": _is_local_multicast,
-    "isLinkLocalUnicast": lambda address: address.is_link_local,
-    "isGlobalUnicast": _is_global,
-    "cidr": _cidr,
-    "isCIDR": _can(_cidr),
-    "containsIP": _contains_ip,
-    "containsCIDR": _contains_cidr,
-    "prefixLength": lambda network: network.bits,
-    "masked": lambda network: Cidr(network.network.network_address, network.bits),
-    "url": _url,
-    "isURL": _can(_url),
-    "getScheme": lambda url: url.scheme,
-    "getHost": lambda url: url.host,
-    "getHostname": _host_name,
-    "getPort": _port,
-    "getEscapedPath": lambda url: url.path,
-    "getQuery": lambda url: parse_qs(url.query, keep_blank_values=True),
-    "format.named": _format_named,
-    "validate": _validate,
-    **{f"format.{name}": lambda made=made: made for name, made in FORMATS.items()},
+ORDERED = "{kubernetes.Quantity|kubernetes.Semver}"
+
+KUBERNETES: Mapping[str, Callable[..., Any]] = {
+    "quantity(string) kubernetes.Quantity": CelQuantity.parse,
+    "isQuantity(string) bool": _can(CelQuantity.parse),
+    "semver(string{|,bool}) kubernetes.Semver": _semver,
+    "isSemver(string{|,bool}) bool": _can(_semver),
+    f"{ORDERED}.isGreaterThan({ORDERED}) bool": operator.gt,
+    f"{ORDERED}.isLessThan({ORDERED}) bool": operator.lt,
+    f"{ORDERED}.compareTo({ORDERED}) int": lambda a, b: (a > b) - (a < b),
+    "kubernetes.Quantity.add({kubernetes.Quantity|int}) kubernetes.Quantity": _sum(1),
+    "kubernetes.Quantity.sub({kubernetes.Quantity|int}) kubernetes.Quantity": _sum(-1),
+    "sign(kubernetes.Quantity) int": lambda value: (value.nano > 0) - (value.nano < 0),
+    "kubernetes.Quantity.isInteger() bool": lambda value: value.is_integer,
+    "kubernetes.Quantity.asInteger() int": _as_integer,
+    "kubernetes.Quantity.asApproximateFloat() double": lambda value: value.nano / 10**9,
+    "kubernetes.Semver.major() int": lambda version: version.major,
+    "kubernetes.Semver.minor() int": lambda version: version.minor,
+    "kubernetes.Semver.patch() int": lambda version: version.patch,
+    "ip(string) net.IP": _ip,
+    "isIP(string) bool": _can(_ip),
+    r"ip\.isCanonical(string) bool": lambda text: str(_ip(text)) == text,
+    "net.IP.family() int": lambda address: address.version,
+    "net.IP.isLoopback() bool": lambda address: address.is_loopback,
+    "net.IP.isUnspecified() bool": lambda address: address.is_unspecified,
+    "net.IP.isLinkLocalMulticast() bool": _is_local_multicast,
+    "net.IP.isLinkLocalUnicast() bool": lambda address: address.is_link_local,
+    "net.IP.isGlobalUnicast() bool": _is_global,
+    "cidr(string) net.CIDR": _cidr,
+    "isCIDR(string) bool": _can(_cidr),
+    "net.CIDR.ip() net.IP": lambda cidr: cidr.ip,
+    "net.CIDR.containsIP({string|net.IP}) bool": _contains_ip,
+    "net.CIDR.containsCIDR({string|net.CIDR}) bool": _contains_cidr,
+    "net.CIDR.prefixLength() int": lambda cidr: cidr.network.prefixlen,
+    "net.CIDR.masked() net.CIDR": lambda cidr: ip_interface(cidr.network),
+    "url(string) kubernetes.URL": _url,
+    "isURL(string) bool": _can(_url),
+    "kubernetes.URL.getScheme() string": lambda url: url.scheme,
+    "kubernetes.URL.getHost() string": _host,
+    "kubernetes.URL.getHostname() string": _host_name,
+    "kubernetes.URL.getPort() string": _port,
+    "kubernetes.URL.getEscapedPath() string": lambda url: url.path,
+    "kubernetes.URL.getQuery() map<string,list<string>>": lambda url: parse_qs(
+        url.query, keep_blank_values=True
+    ),
+    r"format\.named(string) optional_type<kubernetes.NamedFormat>": _format_named,
+    "kubernetes.NamedFormat.validate(string) optional_type<list<string>>": _validate,
+    **{rf"format\.{name}() kubernetes.NamedFormat": lambda made=made: made for name, made in FORMATS.items()},
 }
+"""What is called, by its form (cel_declarations.py)."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lib.scheduling.devices.cel_formatting import shown_double, type_name
+from lib.scheduling.devices.cel_formatting import shown_double
 from lib.scheduling.devices.cel_values import (
     NONE,
     CelError,
@@ -16,20 +16,11 @@ from lib.scheduling.devices.cel_values import (
     Domains,
     Optional,
     Unsigned,
+    key_of,
+    type_name,
 )
 
 COMPARABLE = str | bytes | bool | timedelta | datetime
-
-
-def key_of(value: Any) -> Any:
-    """A map's key: numbers of all types are alike, but true isn't 1."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "bool", value
-    if isinstance(value, list | dict):  # no map has such a key
-        return type(value), id(value)
-    return value if isinstance(value, int | float | tuple) or value is None else (type(value), str(value))
 
 
 def _is_number(value: Any) -> bool:
@@ -92,9 +83,7 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(left, CelSemver | CelQuantity) != isinstance(right, CelSemver | CelQuantity):
         raise CelError("no such overload")
     if isinstance(left, Optional) and isinstance(right, Optional):
-        if left.is_there and right.is_there:
-            return equal(left.value, right.value)
-        return left.is_there == right.is_there
+        return left.is_there == right.is_there and equal(left.value, right.value)
     return type(left) is type(right) and bool(left == right)
 
 

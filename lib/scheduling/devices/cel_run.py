@@ -8,30 +8,40 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from lib.scheduling.devices.cel_cost import COMPARED_WITH_ITSELF, LIST, MAP, MAX_COST, call_cost
+from lib.scheduling.devices.cel_cost import (
+    COST_BETWEEN_CHECKS,
+    ELEMENT,
+    LIST,
+    MAP,
+    MAX_COST,
+    MOST_WORK,
+    WORK_BETWEEN_CHECKS,
+    Meter,
+    call_cost,
+    check_text,
+    work,
+)
 from lib.scheduling.devices.cel_declarations import declarations
-from lib.scheduling.devices.cel_formatting import type_name
-from lib.scheduling.devices.cel_functions import FUNCTIONS, new_entries
-from lib.scheduling.devices.cel_operators import OPERATORS, index, key_of, optional_index
+from lib.scheduling.devices.cel_functions import new_entries
+from lib.scheduling.devices.cel_operators import OPERATORS, index, optional_index
 from lib.scheduling.devices.cel_syntax import Call, Constant, List, Loop, Map, Name, Node, Select
-from lib.scheduling.devices.cel_values import CelError, Domains, EndError, Optional, TypeValue
-from lib.scheduling.devices.cel_work import COUNTED, ELEMENT, MOST_WORK, check_text, work
+from lib.scheduling.devices.cel_values import (
+    CelError,
+    Domains,
+    EndError,
+    Optional,
+    TypeValue,
+    key_of,
+    key_value,
+    type_name,
+)
 
 Scope = dict[str, Any]
 
-GO_TYPES = {"int": "Int", "uint": "Uint", "double": "Double", "string": "String", "bool": "Bool"}
-GO_TYPES |= {"bytes": "Bytes", "null_type": "Null"}
-
-COST_BETWEEN_CHECKS = 10_000
-"""An evaluation that costs so much takes about 10 ms."""
-
-WORK_BETWEEN_CHECKS = 100_000
-"""So much work takes a tenth of a second at most: so long, if values are compared."""
+GO_TYPES = frozenset(["int", "uint", "double", "string", "bool", "bytes", "null_type"])
 
 GROWING = "@result"
 """The variable of the macros' loops that make a list or a map. An expression can't name it."""
-
-TEXTS = (str, bytes)
 
 INDEXES = ("_[_]", "_[?_]", "_?._")
 
@@ -43,46 +53,24 @@ KINDS |= {"null_type": "null"}
 
 
 class Evaluation:
-    """One evaluation. check: called now and then; it may raise to end it. cost: what it has cost so far.
-
-    _work: what it has done besides (cel_work.py).
-    """
+    """One evaluation. check: called now and then; it may raise to end it."""
 
     def __init__(self, check: Callable[[], None] = lambda: None) -> None:
-        self.cost, self._check = 0, check
-        self._next_check = COST_BETWEEN_CHECKS
-        self._work, self._next_check_of_work = 0, WORK_BETWEEN_CHECKS
+        self._cost = Meter(MAX_COST, COST_BETWEEN_CHECKS, check)
+        self._work = Meter(MOST_WORK, WORK_BETWEEN_CHECKS, check)
 
-    def run(self, node: Node, scope: Scope) -> Any:
+    @property
+    def cost(self) -> int:
+        """What it has cost so far."""
+        return self._cost.used
+
+    def value(self, node: Node, scope: Scope) -> Any:
         """The value of an expression. CelError if it has none."""
-        return self._value(node, scope)
-
-    def _spend(self, cost: int) -> None:
-        self.cost += cost
-        if self.cost > self._next_check:
-            if self.cost > MAX_COST:
-                raise EndError
-            self._check()
-            self._next_check = min(MAX_COST, self.cost + COST_BETWEEN_CHECKS)
-
-    def _count(self, work: int) -> None:
-        self._work += work
-        if self._work > self._next_check_of_work:
-            if self._work > MOST_WORK:
-                raise EndError
-            self._check()
-            self._next_check_of_work = self._work + WORK_BETWEEN_CHECKS
-
-    def _value(self, node: Node, scope: Scope) -> Any:
         match node:
             case Constant():
                 return node.value
             case Name():
-                if node.name not in scope:  # of a type
-                    return TypeValue(node.name)
-                self._spend(1)
-                value = scope[node.name]
-                return self._raised(value.value() if isinstance(value, _Later) else value)
+                return self._name(node, scope)
             case Select():
                 return self._select(node, scope)
             case Call():
@@ -94,70 +82,10 @@ class Evaluation:
             case Loop():
                 return self._loop(node, scope)
 
-    def _select(self, node: Select, scope: Scope) -> Any:
-        operand = self._value(node.operand, scope)
-        if not (node.is_test and _is_attribute(node.operand)):
-            self._spend(1 if _is_attribute(node.operand) or node.is_test else 2)
-        if isinstance(operand, Optional):
-            found = optional_index(operand, node.field)
-            return found.is_there if node.is_test else found
-        if node.is_test:
-            return isinstance(operand, Domains) or (isinstance(operand, dict) and node.field in operand)
-        if not isinstance(operand, dict):
-            raise CelError(f"no such key: {node.field}")
-        return index(operand, node.field)
-
-    def _list(self, node: List, scope: Scope) -> list[Any]:
-        elements = [self._value(each, scope) for each in node.elements]
-        self._spend(LIST)
-        self._count(ELEMENT * len(elements))
-        return [
-            each.value if at in node.optional else each
-            for at, each in enumerate(elements)
-            if at not in node.optional or each.is_there
-        ]
-
-    def _map(self, node: Map, scope: Scope) -> dict[Any, Any]:
-        made: dict[Any, Any] = {}
-        for key_node, value_node, optional in node.entries:
-            key, value = key_of(self._value(key_node, scope)), self._value(value_node, scope)
-            if optional:
-                if not value.is_there:
-                    continue
-                value = value.value
-            made[key] = value
-        self._spend(MAP)
-        self._count(ELEMENT * len(made))
-        return made
-
-    def _loop(self, node: Loop, scope: Scope) -> Any:
-        over = self._value(node.range, scope)
-        if isinstance(over, Optional) or not isinstance(over, list | dict):
-            kind = type_name(over)
-            shown = f"types.{GO_TYPES[kind]}" if kind in GO_TYPES else kind
-            raise CelError(f"got '{shown}', expected iterable type")
-        inner = dict(scope)
-        inner[node.result_variable] = _Later(cache(lambda: self._begun(node, scope)))
-        for at, each in enumerate(over):
-            element = each[1] if isinstance(each, tuple) else each
-            inner[node.variable] = element
-            if node.second_variable:
-                pair = (at, element) if isinstance(over, list) else (element, over[each])
-                inner[node.variable], inner[node.second_variable] = pair
-            if self._or_error(node.condition, inner) is False:
-                break
-            inner[node.result_variable] = self._or_error(node.step, inner)
-        return self._raised(self._or_error(node.result, inner))
-
-    def _begun(self, node: Loop, scope: Scope) -> Any:
-        begun = self._or_error(node.begin, scope)
-        is_growing = node.result_variable == GROWING and isinstance(begun, list | dict)
-        return begun.copy() if is_growing else begun  # it may be a constant
-
     def _or_error(self, node: Node, scope: Scope) -> Any:
         """The value, or the error as a value."""
         try:
-            return self._value(node, scope)
+            return self.value(node, scope)
         except EndError:
             raise
         except CelError as error:
@@ -170,96 +98,152 @@ class Evaluation:
             raise value
         return value
 
-    # --- calls ------------------------------------------------------------------------------------------
+    def _name(self, node: Name, scope: Scope) -> Any:
+        if node.name not in scope:
+            return TypeValue(node.name)
+        self._cost.use(1)
+        value = scope[node.name]
+        return self._raised(value.value() if isinstance(value, _Later) else value)
 
-    def _call(self, node: Call, scope: Scope) -> Any:
-        name, arguments = node.function, node.arguments
-        if name in ("_||_", "_&&_"):
-            return self._logic(node, scope, decides=name == "_||_")
-        if name == "_?_:_":
-            chosen = self._raised(self._or_error(arguments[0], scope))
-            if not isinstance(chosen, bool):
-                raise CelError("no such overload")
-            branch = arguments[1 if chosen else 2]
-            if _is_attribute(branch):
-                self._spend(-1)
-            return self._raised(self._or_error(branch, scope))
-        if name == "@not_strictly_false":
-            found = self._or_error(arguments[0], scope) is not False
-            self._spend(1)
-            return found
-        values = [] if node.target is None else [self._or_error(node.target, scope)]
-        if name in ("or", "orValue") and values and isinstance(values[0], Optional):
-            if values[0].is_there:
-                return values[0] if name == "or" else values[0].value
-            return self._value(arguments[0], scope)
-        if name in INDEXES:
-            return self._index(node, name, scope)
-        for each in arguments:
-            values.append(self._or_error(each, scope))
-            if len(arguments) > 2:
-                self._raised(values[-1])
-        for each in values:
-            if isinstance(each, CelError):
-                if (
-                    name in COMPARED_WITH_ITSELF and name != "sort"
-                ):  # kube-scheduler's count of the cost fails then
-                    what = "interface conversion: *types.Err is not traits.Lister: missing method Add"
-                    raise EndError(f"internal error: {what}")
-                self._spend(call_cost(name, values))  # the call is made, with the error
-                raise each
-        if not (name == "@in" and isinstance(arguments[1], Constant) and isinstance(values[1], list)):
-            self._spend(call_cost(name, values))
-        first = arguments[0] if arguments else None
-        if isinstance(first, Name) and first.name == GROWING:
-            return self._grown(node, name, values)
-        if name in COUNTED and (steps := work(name, values)):
-            self._count(steps)
-        result = self._result(node, name, values)
-        if type(result) in TEXTS:
-            check_text(len(result))
-        return result
+    def _select(self, node: Select, scope: Scope) -> Any:
+        operand = self.value(node.operand, scope)
+        if not (node.is_test and _is_attribute(node.operand)):
+            self._cost.use(1 if _is_attribute(node.operand) or node.is_test else 2)
+        if isinstance(operand, Optional):
+            found = optional_index(operand, node.field)
+            return found.is_there if node.is_test else found
+        if node.is_test:
+            return isinstance(operand, Domains) or (isinstance(operand, dict) and node.field in operand)
+        if not isinstance(operand, dict):
+            raise CelError(f"no such key: {node.field}")
+        return index(operand, node.field)
 
-    def _grown(self, node: Call, name: str, values: Sequence[Any]) -> Any:
+    def _list(self, node: List, scope: Scope) -> list[Any]:
+        elements = [self.value(each, scope) for each in node.elements]
+        self._cost.use(LIST)
+        self._work.use(ELEMENT * len(elements))
+        return [
+            each.value if at in node.optional else each
+            for at, each in enumerate(elements)
+            if at not in node.optional or each.is_there
+        ]
+
+    def _map(self, node: Map, scope: Scope) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        for at, (key_node, value_node) in enumerate(zip(node.keys, node.values, strict=True)):
+            key, value = key_of(self.value(key_node, scope)), self.value(value_node, scope)
+            if at not in node.optional:
+                made[key] = value
+            elif value.is_there:
+                made[key] = value.value
+        self._cost.use(MAP)
+        self._work.use(ELEMENT * len(made))
+        return made
+
+    # --- loops ------------------------------------------------------------------------------------------
+
+    def _loop(self, node: Loop, scope: Scope) -> Any:
+        over = self.value(node.range, scope)
+        if not isinstance(over, list | dict):
+            kind = type_name(over)
+            shown = f"types.{kind.removesuffix('_type').capitalize()}" if kind in GO_TYPES else kind
+            raise CelError(f"got '{shown}', expected iterable type")
+        inner = dict(scope)
+        inner[node.result_variable] = _Later(cache(lambda: self._begun(node, scope)))
+        for at, each in enumerate(over):
+            first, second = (at, each) if isinstance(over, list) else (key_value(each), over[each])
+            if node.second_variable:
+                inner[node.variable], inner[node.second_variable] = first, second
+            else:
+                inner[node.variable] = each if isinstance(over, list) else first
+            if self._or_error(node.condition, inner) is False:
+                break
+            inner[node.result_variable] = self._or_error(node.step, inner)
+        return self.value(node.result, inner)
+
+    def _begun(self, node: Loop, scope: Scope) -> Any:
+        begun = self._or_error(node.begin, scope)
+        is_growing = node.result_variable == GROWING and isinstance(begun, list | dict)
+        return begun.copy() if is_growing else begun  # it may be a constant
+
+    def _grown(self, node: Call, values: Sequence[Any]) -> Any:
         """A macro's list or map with what a step of its loop adds. It isn't copied: nobody else has it."""
-        match name, values:
+        match node.function, values:
             case "_+_", [list() as grown, list() as more]:
-                self._count(ELEMENT * len(more))
+                self._work.use(ELEMENT * len(more))
                 grown += more
                 return grown
             case "cel.@mapInsert", [dict() as grown, *more]:
                 entries = new_entries(grown, *more)
-                self._count(ELEMENT * len(entries))
+                self._work.use(ELEMENT * len(entries))
                 grown |= entries
                 return grown
-        return self._result(node, name, values)
+        return _result(node, values)
 
-    def _index(self, node: Call, name: str, scope: Scope) -> Any:
-        values = [self._value(each, scope) for each in node.arguments]
-        self._spend((1 if _is_attribute(node.arguments[0]) else 2) - _is_attribute(node.arguments[1]))
-        found = self._result(node, name, values)
+    # --- calls ------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call, scope: Scope) -> Any:
+        match node.function:
+            case "_||_" | "_&&_":
+                return self._logic(node, scope)
+            case "_?_:_":
+                return self._choice(node, scope)
+            case "_[_]" | "_[?_]" | "_?._":
+                return self._index(node, scope)
+            case "@not_strictly_false":
+                found = self._or_error(node.arguments[0], scope) is not False
+                self._cost.use(1)
+                return found
+        target = [] if node.target is None else [self._or_error(node.target, scope)]
+        match node.function, target:
+            case "or" | "orValue", [Optional(value, is_there)]:
+                if not is_there:
+                    return self.value(node.arguments[0], scope)
+                return target[0] if node.function == "or" else value
+        evaluate = self._or_error if len(node.arguments) < 3 else self.value
+        return self._called(node, [*target, *(evaluate(each, scope) for each in node.arguments)])
+
+    def _called(self, node: Call, values: Sequence[Any]) -> Any:
+        """What a function returns for these values. One of them that is an error is the call's error."""
+        name, arguments = node.function, node.arguments
+        error = next((each for each in values if isinstance(each, CelError)), None)
+        if error and name in ("distinct", "@sortByAssociatedKeys"):  # kube-scheduler can't tell the cost then
+            what = "interface conversion: *types.Err is not traits.Lister: missing method Add"
+            raise EndError(f"internal error: {what}")
+        if error or not (
+            name == "@in" and isinstance(arguments[1], Constant) and isinstance(values[1], list)
+        ):
+            self._cost.use(call_cost(name, values))
+        self._raised(error)
+        if arguments and isinstance(arguments[0], Name) and arguments[0].name == GROWING:
+            return self._grown(node, values)
+        self._work.use(work(name, values))
+        result = _result(node, values)
+        if isinstance(result, str | bytes):
+            check_text(len(result))
+        return result
+
+    def _index(self, node: Call, scope: Scope) -> Any:
+        values = [self.value(each, scope) for each in node.arguments]
+        self._cost.use((1 if _is_attribute(node.arguments[0]) else 2) - _is_attribute(node.arguments[1]))
+        found = _result(node, values)
         if isinstance(found, Optional) and not found.is_there:
-            self._spend(-1)
+            self._cost.use(-1)
         return found
 
-    def _result(self, node: Call, name: str, values: Sequence[Any]) -> Any:
-        if (operator := OPERATORS.get(name)) is not None:
-            try:
-                return operator(*values)
-            except (TypeError, OverflowError, ValueError):
-                raise CelError("no such overload") from None
-        function = FUNCTIONS.get(name)
-        if function is None or not _fits(name, values, is_member=node.target is not None):
-            raise _no_overload(name, values)
-        try:
-            return function(*values)
-        except (TypeError, AttributeError, OverflowError):
-            raise _no_overload(name, values) from None
-        except ValueError as error:  # of a number with thousands of digits, for example
-            raise CelError(str(error)) from None
+    def _choice(self, node: Call, scope: Scope) -> Any:
+        condition, *branches = node.arguments
+        chosen = self.value(condition, scope)
+        if not isinstance(chosen, bool):
+            raise CelError("no such overload")
+        branch = branches[not chosen]
+        if _is_attribute(branch):
+            self._cost.use(-1)
+        return self.value(branch, scope)
 
-    def _logic(self, node: Call, scope: Scope, *, decides: bool) -> Any:
+    def _logic(self, node: Call, scope: Scope) -> Any:
         """A side that decides makes the other's error not matter."""
+        decides = node.function == "_||_"
         failed: CelError | None = None
         for each in node.arguments:
             value = self._or_error(each, scope)
@@ -280,13 +264,6 @@ class _Later:
     value: Callable[[], Any]
 
 
-def _no_overload(name: str, values: Sequence[Any]) -> CelError:
-    if name in BARE:
-        return CelError("no such overload")
-    types = "" if name == "size" else f"({', '.join(map(type_name, values))})"
-    return CelError(f"no such overload: {name}{types}")
-
-
 def _is_attribute(node: Node) -> bool:
     """Whether a node is a variable, or a part of one."""
     if isinstance(node, Select):
@@ -294,16 +271,40 @@ def _is_attribute(node: Node) -> bool:
     return isinstance(node, Name) or (isinstance(node, Call) and node.function in INDEXES)
 
 
-def _fits(name: str, values: Sequence[Any], *, is_member: bool) -> bool:
-    """Whether a function has a form for values of these types."""
-    return any(
-        overload.is_member == is_member
-        and len(overload.parameters) == len(values)
-        and all(map(_has_type, values, overload.parameters))
-        for overload in declarations().get(name, ())
-    )
+def _result(node: Call, values: Sequence[Any]) -> Any:
+    """What an operator or a function returns. CelError if it has no form for values of these types."""
+    if (operator := OPERATORS.get(node.function)) is not None:
+        try:
+            return operator(*values)
+        except (TypeError, OverflowError, ValueError):
+            raise CelError("no such overload") from None
+    try:
+        return _function(node, values)(*values)
+    except (TypeError, AttributeError, OverflowError):
+        raise _no_overload(node.function, values) from None
+    except ValueError as error:  # of a number with thousands of digits, for example
+        raise CelError(str(error)) from None
+
+
+def _function(node: Call, values: Sequence[Any]) -> Callable[..., Any]:
+    for overload in declarations().get(node.function, ()):
+        if (
+            overload.compute
+            and overload.is_member == (node.target is not None)
+            and len(overload.parameters) == len(values)
+            and all(map(_has_type, values, overload.parameters))
+        ):
+            return overload.compute
+    raise _no_overload(node.function, values)
 
 
 def _has_type(value: Any, type_: str) -> bool:
     kind = type_name(value)
     return type_ == "dyn" or type_.startswith("~") or KINDS.get(kind, kind) == type_
+
+
+def _no_overload(name: str, values: Sequence[Any]) -> CelError:
+    if name in BARE:
+        return CelError("no such overload")
+    types = "" if name == "size" else f"({', '.join(map(type_name, values))})"
+    return CelError(f"no such overload: {name}{types}")

@@ -48,24 +48,26 @@ class Call:
 
     function: str
     target: "Node | None"
-    arguments: Sequence["Node"]
+    arguments: tuple["Node", ...]
     id: int = 0
 
 
 @dataclass(frozen=True)
 class List:
-    """A list; those of its elements with these numbers are left out if they have no value."""
+    """A list. optional: the numbers of the elements that are left out if they have no value."""
 
-    elements: Sequence["Node"]
-    optional: Sequence[int]
+    elements: tuple["Node", ...]
+    optional: frozenset[int]
     id: int = 0
 
 
 @dataclass(frozen=True)
 class Map:
-    """A map: keys, values, and whether an entry is left out if its value is none."""
+    """A map. optional: the numbers of the entries that are left out if they have no value."""
 
-    entries: Sequence[tuple["Node", "Node", bool]]
+    keys: tuple["Node", ...]
+    values: tuple["Node", ...]
+    optional: frozenset[int]
     id: int = 0
 
 
@@ -121,47 +123,22 @@ def nodes(node: Node) -> Iterator[Node]:
 
 def parts(node: Node) -> Iterator[Node]:
     """The nodes of which a node is made."""
-    match node:
-        case Select():
-            yield node.operand
-        case Call():
-            if node.target:
-                yield node.target
-            yield from node.arguments
-        case List():
-            yield from node.elements
-        case Map():
-            for key, value, _ in node.entries:
-                yield from (key, value)
-        case Loop():
-            yield from (node.range, node.begin, node.condition, node.step, node.result)
-        case Constant() | Name():
-            return
+    for part in vars(node).values():
+        if isinstance(part, Node):
+            yield part
+        elif isinstance(part, tuple):
+            yield from part
 
 
 def with_parts(node: Node, change: Callable[[Node], Node]) -> Node:
     """A node with changed parts."""
-    match node:
-        case Select():
-            return replace(node, operand=change(node.operand))
-        case Call():
-            target = change(node.target) if node.target else None
-            return replace(node, target=target, arguments=[*map(change, node.arguments)])
-        case List():
-            return replace(node, elements=[*map(change, node.elements)])
-        case Map():
-            return replace(node, entries=[(change(k), change(v), opt) for k, v, opt in node.entries])
-        case Loop():
-            return replace(
-                node,
-                range=change(node.range),
-                begin=change(node.begin),
-                condition=change(node.condition),
-                step=change(node.step),
-                result=change(node.result),
-            )
-        case Constant() | Name():
-            return node
+    changed: dict[str, Any] = {}
+    for name, part in vars(node).items():
+        if isinstance(part, Node):
+            changed[name] = change(part)
+        elif isinstance(part, tuple):
+            changed[name] = tuple(map(change, part))
+    return replace(node, **changed)
 
 
 Fields = Mapping[int, Sequence[Any]]
@@ -189,8 +166,8 @@ def _node(message: bytes) -> Node:
     kind = next(each for each in range(3, 10) if fields[each])
     inner = _fields(fields[kind][0])
 
-    def inner_nodes(field: int) -> list[Node]:
-        return [_node(each) for each in inner[field]]
+    def inner_nodes(field: int) -> tuple[Node, ...]:
+        return tuple(map(_node, inner[field]))
 
     if kind == 3:
         return Constant(_constant(inner), id_)
@@ -204,12 +181,13 @@ def _node(message: bytes) -> Node:
     if kind == 6:
         return Call(inner[2][0].decode(), next(iter(inner_nodes(1)), None), inner_nodes(3), id_)
     if kind == 7:
-        return List(inner_nodes(1), [*_integers(inner[2])], id_)
+        return List(inner_nodes(1), frozenset(_integers(inner[2])), id_)
     if kind == 8:
         if inner[1]:
             raise ValueError(f"a message can't be made: {inner[1][0].decode()}")
         entries = [_fields(each) for each in inner[2]]
-        return Map([(_node(e[3][0]), _node(e[4][0]), bool(e[5])) for e in entries], id_)
+        keys, values = (tuple(_node(entry[at][0]) for entry in entries) for at in (3, 4))
+        return Map(keys, values, frozenset(at for at, entry in enumerate(entries) if entry[5]), id_)
     second = next((each.decode() for each in inner[8]), "")
     variable, result_variable = inner[1][0].decode(), inner[3][0].decode()
     over, begin, condition, step, result = (inner_nodes(field)[0] for field in (2, 4, 5, 6, 7))

@@ -3,10 +3,9 @@
 Source: github.com/google/cel-go, cel/validator.go, ext/formatting.go and interpreter/decorators.go
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from lib.scheduling.devices.cel_formatting import ALLOWED, TYPES, WRONG, clauses
-from lib.scheduling.devices.cel_functions import FUNCTIONS
+from lib.scheduling.devices.cel_formatting import ALLOWED, WRONG, clauses
 from lib.scheduling.devices.cel_library import pattern_error
 from lib.scheduling.devices.cel_run import Evaluation
 from lib.scheduling.devices.cel_syntax import Call, Constant, List, Map, Node, Type, parts, with_parts
@@ -27,7 +26,7 @@ Problem = tuple[Node, str]
 def problems(node: Node, types: Types, *, in_format: bool = False) -> Iterator[Problem]:
     """What is wrong in a checked expression. in_format: whether it is a value to be formatted."""
     match node:
-        case Call("flatten", list_, []) if list_ and not _is_nested(types[list_.id]):
+        case Call("flatten", list_, ()) if list_ and not _is_nested(types[list_.id]):
             yield node, f"found no matching overload for 'flatten' applied to '{types[list_.id]}.()'"
         case Call():
             yield from _of_call(node)
@@ -37,9 +36,8 @@ def problems(node: Node, types: Types, *, in_format: bool = False) -> Iterator[P
         case List() if not in_format:
             yield from _mixed(node.elements, types, node.optional)
         case Map() if not in_format:
-            yield from _mixed([key for key, _, _ in node.entries], types)
-            optional = [at for at, (_, _, is_optional) in enumerate(node.entries) if is_optional]
-            yield from _mixed([value for _, value, _ in node.entries], types, optional)
+            yield from _mixed(node.keys, types)
+            yield from _mixed(node.values, types, node.optional)
     for each in parts(node):
         yield from problems(each, types, in_format=in_format)
 
@@ -49,7 +47,7 @@ def _is_nested(type_: Type) -> bool:
     return all(each.name in ("list", "dyn", "any") for each in type_.parameters)
 
 
-def _mixed(nodes: Sequence[Node], types: Types, optional: Sequence[int] = ()) -> Iterator[Problem]:
+def _mixed(nodes: Sequence[Node], types: Types, optional: Collection[int] = ()) -> Iterator[Problem]:
     """The nodes whose type isn't the first one's. optional: the numbers of those that are optional."""
     found = [types[node.id].element if at in optional else types[node.id] for at, node in enumerate(nodes)]
     for node, type_ in zip(nodes, found, strict=True):
@@ -63,7 +61,7 @@ def _of_call(node: Call) -> Iterator[Problem]:
         return
     if node.function in ("duration", "timestamp"):
         try:
-            FUNCTIONS[node.function](first.value)
+            _computed(node)
         except CelError:
             yield first, f"invalid {node.function} argument"
     elif node.function == "matches" and isinstance(first.value, str) and pattern_error(first.value):
@@ -109,18 +107,15 @@ def folded(node: Node) -> Node:
     """The expression with its constant parts computed. CelError if one of these has no value."""
     node = with_parts(node, folded)
     match node:
-        case List() if not node.optional and all(isinstance(each, Constant) for each in node.elements):
+        case List() | Map() if not node.optional and all(isinstance(each, Constant) for each in parts(node)):
             return _computed(node)
-        case Map() if not any(optional for _, _, optional in node.entries):
-            if all(isinstance(each, Constant) for each in parts(node)):
-                return _computed(node)
         case Call():
             return _folded_call(node)
     return node
 
 
 def _computed(node: Node) -> Node:
-    return Constant(Evaluation().run(node, {}), node.id)
+    return Constant(Evaluation().value(node, {}), node.id)
 
 
 def _folded_call(node: Call) -> Node:
@@ -132,8 +127,7 @@ def _folded_call(node: Call) -> Node:
             raise CelError(f"error parsing regexp: {why}")
     if not isinstance(last, Constant):
         return node
-    is_conversion = node.target is None and node.function in CONVERSIONS and len(node.arguments) == 1
-    if is_conversion and type(last.value) in TYPES:
+    if node.target is None and node.function in CONVERSIONS and len(node.arguments) == 1:
         return _computed(node)
     if node.function == "@in" and last.value == []:
         return Constant(False, node.id)

@@ -4,11 +4,13 @@ Source: k8s.io/apiserver/pkg/cel (quantity.go, semver.go) and library/semverlib.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import total_ordering
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any
+from urllib.parse import SplitResult
 
 from lib.kube.quantity import Quantity
 
@@ -177,34 +179,6 @@ class Domains(dict[str, Any]):
 
 
 @dataclass(frozen=True)
-class Cidr:
-    """A network: an address of it, and how many bits of that are the network's."""
-
-    address: IPv4Address | IPv6Address
-    bits: int
-
-    @property
-    def size(self) -> int:
-        """The bytes of the prefix."""
-        return -(-self.bits // 8)
-
-    @property
-    def network(self) -> IPv4Network | IPv6Network:
-        """The network, without the address."""
-        return ip_network((self.address, self.bits), strict=False)
-
-
-@dataclass(frozen=True)
-class Url:
-    """The parts of a URL."""
-
-    scheme: str
-    host: str
-    path: str
-    query: str
-
-
-@dataclass(frozen=True)
 class NamedFormat:
     """A form that a text can have. pattern_size: what a check is said to cost; problems: what is wrong."""
 
@@ -218,3 +192,55 @@ class TypeValue:
     """A type, as a value."""
 
     name: str
+
+
+Address = IPv4Address | IPv6Address
+
+Cidr = IPv4Interface | IPv6Interface
+"""A network, and an address in it. It is an `Address`, too."""
+
+TYPES: Mapping[type, str] = {
+    bool: "bool",
+    Unsigned: "uint",
+    int: "int",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    Domains: "map",
+    type(None): "null_type",
+    timedelta: "google.protobuf.Duration",
+    datetime: "google.protobuf.Timestamp",
+    CelQuantity: "kubernetes.Quantity",
+    CelSemver: "kubernetes.Semver",
+    SplitResult: "kubernetes.URL",
+    NamedFormat: "kubernetes.NamedFormat",
+    IPv4Address: "net.IP",
+    IPv6Address: "net.IP",
+    IPv4Interface: "net.CIDR",
+    IPv6Interface: "net.CIDR",
+    Optional: "optional_type",
+    TypeValue: "type",
+}
+
+
+def type_name(value: Any) -> str:
+    """CEL's name of a value's type."""
+    return TYPES[type(value)]
+
+
+def key_of(value: Any) -> Any:
+    """A map's key: numbers of all types are alike, but true isn't 1."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "bool", value
+    if isinstance(value, list | dict):  # no map has such a key
+        return type(value), id(value)
+    return value if isinstance(value, int | float) or value is None else (type(value), str(value))
+
+
+def key_value(key: Any) -> Any:
+    """The value whose key that is: the text of one that is no number, text or bool."""
+    return key[1] if isinstance(key, tuple) else key

@@ -12,10 +12,9 @@ from typing import Any
 
 from lib.kube.devices import Device, DeviceAttribute
 from lib.scheduling.devices.cel_compile import compiled
-from lib.scheduling.devices.cel_formatting import type_name
 from lib.scheduling.devices.cel_run import Evaluation
 from lib.scheduling.devices.cel_syntax import Node
-from lib.scheduling.devices.cel_values import CelError, CelQuantity, CelSemver, Domains
+from lib.scheduling.devices.cel_values import CelError, CelQuantity, CelSemver, Domains, type_name
 
 MOST_MATCHES = 1_000_000
 """So many results are kept at most."""
@@ -81,7 +80,7 @@ def evaluated(expression: str, device: Device, driver: str, check: Check = nothi
         raise SelectorError(f"compile error: {selector}")
     evaluation = Evaluation(check)
     try:
-        found = evaluation.run(selector, {"device": _variable(device, driver)})
+        found = evaluation.value(selector, {"device": _variable(device, driver)})
         if not isinstance(found, bool):
             raise CelError(_no_bool(type_name(found)))
     except CelError as error:

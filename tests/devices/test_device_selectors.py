@@ -241,6 +241,7 @@ MANY = "9" * 5000
         'timestamp(0).getHours("+99:99") == 1',
         'dyn([1])[dyn(double("nan"))] == 1',
         'dyn([1])[dyn(double("inf"))] == 1',
+        'duration(null) == duration("1s")',
         "[[1]].flatten(1 / 0) == [1]",
         "[[1]].flatten(dyn('1')) == [1]",
         'device.driver.matches(dyn(["0"]))',

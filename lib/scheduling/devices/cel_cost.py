@@ -143,28 +143,15 @@ def _equality(left: Any, right: Any) -> int:
     return _read(min(size(left), size(right)))
 
 
+def _read_once(value: Any, *_: Any) -> int:
+    return _read(size(value))
+
+
 COSTS: Mapping[str, Callable[..., int]] = {
-    **dict.fromkeys(
-        (
-            "url",
-            "lowerAscii",
-            "upperAscii",
-            "substring",
-            "trim",
-            "cidr",
-            "isIP",
-            "isCIDR",
-            "quantity",
-            "isQuantity",
-            "semver",
-            "isSemver",
-            "startsWith",
-            "endsWith",
-            "strings.quote",
-            "format",
-        ),
-        lambda first, *_: _read(size(first)),
-    ),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim", "strings.quote"), _read_once),
+    **dict.fromkeys(("startsWith", "endsWith", "format"), _read_once),
+    **dict.fromkeys(("cidr", "isCIDR", "isIP", "isQuantity", "isSemver", "quantity", "semver"), _read_once),
+    "url": _read_once,
     "ip": lambda value: 1 if isinstance(value, Cidr) else _read(size(value)),
     "bytes": lambda value: _read(size(value)) if isinstance(value, str) else 1,
     "string": lambda value: _read(size(value)) if isinstance(value, bytes) else 1,

@@ -84,21 +84,10 @@ WRONG = {
 }
 """By clause, what is said of a value that has another type."""
 
+SCALARS = ["bool", "bytes", "double", "int", "string", "uint"]
+
 ALLOWED = {
-    "s": [
-        "list",
-        "map",
-        "int",
-        "uint",
-        "double",
-        "bool",
-        "string",
-        "timestamp",
-        "bytes",
-        "duration",
-        "type",
-        "null",
-    ],
+    "s": [*SCALARS, "duration", "list", "map", "null", "timestamp", "type"],
     "d": ["int", "uint"],
     "f": ["double", "string"],
     "e": ["double", "string"],

@@ -3,6 +3,7 @@
 Source: github.com/google/cel-go, common/types
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,6 +22,8 @@ from lib.scheduling.devices.cel_values import (
 )
 
 COMPARABLE = str | bytes | bool | timedelta | datetime
+
+ADDED = (timedelta, datetime, str, bytes, list)
 
 
 def _is_number(value: Any) -> bool:
@@ -126,15 +129,11 @@ def _comparison(name: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any
 
 def _arithmetic(name: str, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def function(left: Any, right: Any) -> Any:
-        if not _is_number(left) and not isinstance(left, timedelta | datetime | str | bytes | list):
+        if not _is_number(left) and not isinstance(left, ADDED):
             raise CelError(f"no such overload: _{name}_")
-        if not (_is_number(left) and _is_number(right)) or type(left) is not type(right):
+        if not _is_number(left) or type(left) is not type(right):
             raise TypeError
         if isinstance(left, float):
-            if name == "%":
-                raise TypeError
-            if name == "/" and right == 0:
-                return float("nan") if left == 0 or left != left else float("inf") * (1 if left > 0 else -1)
             return compute(left, right)
         if right == 0 and name in "/%":
             raise CelError("division by zero" if name == "/" else "modulus by zero")
@@ -155,28 +154,40 @@ def bounded(value: int, kind: type) -> int:
 
 
 def _add(left: Any, right: Any) -> Any:
-    if type(left) is type(right) and isinstance(left, str | bytes | list):
-        return left + right
-    if isinstance(left, timedelta) and isinstance(right, timedelta | datetime):
-        return right + left
-    if isinstance(left, datetime) and isinstance(right, timedelta):
-        return left + right
-    return _arithmetic("+", lambda a, b: a + b)(left, right)
+    match left, right:
+        case (str(), str()) | (bytes(), bytes()) | (list(), list()):
+            return left + right
+        case timedelta(), timedelta() | datetime():
+            return right + left
+        case datetime(), timedelta():
+            return left + right
+    return _sum(left, right)
 
 
 def _subtract(left: Any, right: Any) -> Any:
-    if isinstance(left, datetime) and isinstance(right, datetime | timedelta):
-        return left - right
-    if isinstance(left, timedelta) and isinstance(right, timedelta):
-        return left - right
-    return _arithmetic("-", lambda a, b: a - b)(left, right)
+    match left, right:
+        case (datetime(), datetime() | timedelta()) | (timedelta(), timedelta()):
+            return left - right
+    return _difference(left, right)
 
 
-def _truncated(left: Any, right: Any) -> Any:
+_sum, _difference = _arithmetic("+", operator.add), _arithmetic("-", operator.sub)
+
+
+def _quotient(left: Any, right: Any) -> Any:
+    """Rounded towards 0; of doubles, infinite if the divisor is 0."""
     if isinstance(left, float):
+        if right == 0:
+            return float("nan") if left == 0 or left != left else float("inf") * (1 if left > 0 else -1)
         return left / right
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, float):
+        raise TypeError
+    return left - right * _quotient(left, right)
 
 
 def _negated(value: Any) -> Any:
@@ -194,15 +205,15 @@ def _not(value: Any) -> bool:
 OPERATORS: Mapping[str, Callable[..., Any]] = {
     "_==_": equal,
     "_!=_": lambda left, right: not is_equal(left, right),
-    "_<_": _comparison("_<_", lambda a, b: a < b),
-    "_<=_": _comparison("_<=_", lambda a, b: a <= b),
-    "_>_": _comparison("_>_", lambda a, b: a > b),
-    "_>=_": _comparison("_>=_", lambda a, b: a >= b),
+    "_<_": _comparison("_<_", operator.lt),
+    "_<=_": _comparison("_<=_", operator.le),
+    "_>_": _comparison("_>_", operator.gt),
+    "_>=_": _comparison("_>=_", operator.ge),
     "_+_": _add,
     "_-_": _subtract,
-    "_*_": _arithmetic("*", lambda a, b: a * b),
-    "_/_": _arithmetic("/", _truncated),
-    "_%_": _arithmetic("%", lambda a, b: a - b * _truncated(a, b)),
+    "_*_": _arithmetic("*", operator.mul),
+    "_/_": _arithmetic("/", _quotient),
+    "_%_": _arithmetic("%", _remainder),
     "-_": _negated,
     "!_": _not,
     "_[_]": index,

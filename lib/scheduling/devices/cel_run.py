@@ -3,7 +3,7 @@
 Source: github.com/google/cel-go, interpreter
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -183,38 +183,24 @@ class Evaluation:
     # --- calls ------------------------------------------------------------------------------------------
 
     def _call(self, node: Call, scope: Scope) -> Any:
-        match node.function:
-            case "_||_" | "_&&_":
-                return self._logic(node, scope)
-            case "_?_:_":
-                return self._choice(node, scope)
-            case "_[_]" | "_[?_]" | "_?._":
-                return self._index(node, scope)
-            case "@not_strictly_false":
-                found = self._or_error(node.arguments[0], scope) is not False
-                self._cost.use(1)
-                return found
+        if special := SPECIAL.get(node.function):
+            return special(self, node, scope)
         target = [] if node.target is None else [self._or_error(node.target, scope)]
-        match node.function, target:
-            case "or" | "orValue", [Optional(value, is_there)]:
-                if not is_there:
-                    return self.value(node.arguments[0], scope)
-                return target[0] if node.function == "or" else value
+        return self._with_arguments(node, target, scope)
+
+    def _with_arguments(self, node: Call, target: Sequence[Any], scope: Scope) -> Any:
         evaluate = self._or_error if len(node.arguments) < 3 else self.value
-        return self._called(node, [*target, *(evaluate(each, scope) for each in node.arguments)])
+        return self._called(node, [*target, *[evaluate(each, scope) for each in node.arguments]])
 
     def _called(self, node: Call, values: Sequence[Any]) -> Any:
         """What a function returns for these values. One of them that is an error is the call's error."""
         name, arguments = node.function, node.arguments
-        error = next((each for each in values if isinstance(each, CelError)), None)
-        if error and name in ("distinct", "@sortByAssociatedKeys"):  # kube-scheduler can't tell the cost then
-            what = "interface conversion: *types.Err is not traits.Lister: missing method Add"
-            raise EndError(f"internal error: {what}")
-        if error or not (
-            name == "@in" and isinstance(arguments[1], Constant) and isinstance(values[1], list)
-        ):
+        for value in values:
+            if isinstance(value, CelError):
+                self._use_failed(name, values)
+                raise value
+        if not (name == "@in" and isinstance(arguments[1], Constant) and isinstance(values[1], list)):
             self._cost.use(call_cost(name, values))
-        self._raised(error)
         if arguments and isinstance(arguments[0], Name) and arguments[0].name == GROWING:
             return self._grown(node, values)
         self._work.use(work(name, values))
@@ -222,6 +208,25 @@ class Evaluation:
         if isinstance(result, str | bytes):
             check_text(len(result))
         return result
+
+    def _use_failed(self, name: str, values: Sequence[Any]) -> None:
+        """Count the cost of a call with an error. kube-scheduler can't always tell it."""
+        if name in ("distinct", "@sortByAssociatedKeys"):
+            what = "interface conversion: *types.Err is not traits.Lister: missing method Add"
+            raise EndError(f"internal error: {what}")
+        self._cost.use(call_cost(name, values))
+
+    # --- what doesn't need all of its arguments ---------------------------------------------------------
+
+    def _alternative(self, node: Call, scope: Scope) -> Any:
+        """OPTIONAL.or(OTHER), and OPTIONAL.orValue(OTHER)."""
+        assert node.target
+        found = self._or_error(node.target, scope)
+        if not isinstance(found, Optional):
+            return self._with_arguments(node, [found], scope)
+        if not found.is_there:
+            return self.value(node.arguments[0], scope)
+        return found if node.function == "or" else found.value
 
     def _index(self, node: Call, scope: Scope) -> Any:
         values = [self.value(each, scope) for each in node.arguments]
@@ -241,6 +246,11 @@ class Evaluation:
             self._cost.use(-1)
         return self.value(branch, scope)
 
+    def _not_strictly_false(self, node: Call, scope: Scope) -> bool:
+        found = self._or_error(node.arguments[0], scope) is not False
+        self._cost.use(1)
+        return found
+
     def _logic(self, node: Call, scope: Scope) -> Any:
         """A side that decides makes the other's error not matter."""
         decides = node.function == "_||_"
@@ -255,6 +265,16 @@ class Evaluation:
         if failed:
             raise failed
         return not decides
+
+
+SPECIAL: Mapping[str, Callable[[Evaluation, Call, Scope], Any]] = {
+    "_||_": Evaluation._logic,
+    "_&&_": Evaluation._logic,
+    "_?_:_": Evaluation._choice,
+    **dict.fromkeys(INDEXES, Evaluation._index),
+    **dict.fromkeys(("or", "orValue"), Evaluation._alternative),
+    "@not_strictly_false": Evaluation._not_strictly_false,
+}
 
 
 @dataclass

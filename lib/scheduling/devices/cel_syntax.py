@@ -90,28 +90,15 @@ Node = Constant | Name | Select | Call | List | Map | Loop
 """Each with the number that the expression's tables have for it: `id`."""
 
 
-class Type(NamedTuple):
-    """A type, by its name and parameters: list(int) is Type("list", (Type("int"),))."""
-
-    name: str
-    parameters: Sequence["Type"] = ()
-
-    def __str__(self) -> str:
-        """As cel-go's errors have it."""
-        return f"{self.name}({', '.join(map(str, self.parameters))})" if self.parameters else self.name
-
-    @property
-    def element(self) -> "Type":
-        """Of an optional type, the type of its value; else the type itself."""
-        return self.parameters[0] if self.name == "optional_type" else self
-
-
 class Expression(NamedTuple):
-    """An expression. places, types: of its nodes, by `id`; types only if they were checked."""
+    """An expression. places, types: of its nodes, by `id`; types only if they were checked.
+
+    A type is written as in cel-go's errors, such as list(int).
+    """
 
     node: Node
     places: Mapping[int, int]
-    types: Mapping[int, Type]
+    types: Mapping[int, str]
 
 
 def nodes(node: Node) -> Iterator[Node]:
@@ -194,46 +181,40 @@ def _node(message: bytes) -> Node:
     return Loop(variable, over, result_variable, begin, condition, step, result, second, id_)
 
 
+CONSTANTS: Mapping[int, Callable[[Any], Any]] = {
+    1: lambda _: None,
+    2: bool,
+    3: lambda value: value - (1 << 64) if value >> 63 else value,
+    4: Unsigned,
+    5: lambda value: struct.unpack("<d", value)[0],
+    6: bytes.decode,
+    7: bytes,
+}
+"""How a constant is read, by the number of its type."""
+
+
 def _constant(fields: Fields) -> Any:
     kind, (value, *_) = next((number, values) for number, values in fields.items() if values)
-    if kind == 1:
-        return None
-    if kind == 2:
-        return bool(value)
-    if kind == 3:
-        return _signed(value)
-    if kind == 4:
-        return Unsigned(value)
-    if kind == 5:
-        return struct.unpack("<d", value)[0]
-    if kind == 6:
-        return value.decode()
-    if kind == 7:
-        return bytes(value)
-    raise ValueError("a constant of an unknown type")
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
+    if kind not in CONSTANTS:
+        raise ValueError("a constant of an unknown type")
+    return CONSTANTS[kind](value)
 
 
 PRIMITIVES = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
 WELL_KNOWN = ("dyn", "any", "timestamp", "duration")
 
 
-def _type(message: bytes) -> Type:
+def _type(message: bytes) -> str:
     value: Any
     kind, (value, *_) = next(iter(_fields(message).items()), (0, (b"",)))
     if kind in (3, 5):
-        return Type((PRIMITIVES if kind == 3 else WELL_KNOWN)[value])
-    if kind == 11:
-        return Type("type", (_type(value),))
-    if kind in (6, 7, 14):
-        inner = _fields(value)
-        if kind == 14:
-            return Type(inner[1][0].decode(), tuple(map(_type, inner[2])))
-        return Type({6: "list", 7: "map"}[kind], tuple(_type(each) for at in (1, 2) for each in inner[at]))
-    return Type({2: "null"}.get(kind, "dyn"))
+        return (PRIMITIVES if kind == 3 else WELL_KNOWN)[value]
+    if kind not in (6, 7, 11, 14):
+        return "null" if kind == 2 else "dyn"
+    inner = {1: [b"type"], 2: [value]} if kind == 11 else _fields(value)
+    name = {6: "list", 7: "map"}.get(kind) or inner[1][0].decode()
+    parameters = [*inner[1], *inner[2]] if kind in (6, 7) else inner[2]
+    return f"{name}({', '.join(map(_type, parameters))})" if parameters else name
 
 
 # --- protobuf's wire format -----------------------------------------------------------------------------
@@ -265,12 +246,9 @@ def _integer(message: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _integers(packed: Sequence[Any]) -> Iterator[int]:
-    """Repeated integers: each by itself, or several in one value."""
+def _integers(packed: Sequence[bytes]) -> Iterator[int]:
+    """Repeated integers, several in one value."""
     for each in packed:
-        if isinstance(each, int):
-            yield each
-            continue
         at = 0
         while at < len(each):
             value, at = _integer(each, at)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import total_ordering
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any
 from urllib.parse import SplitResult
@@ -67,15 +66,15 @@ def _has_many_digits(text: str) -> bool:
     return sum(letter.isdigit() for letter in text.rstrip("EeKMGTPikmun")) > 18
 
 
-@total_ordering
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class CelSemver:
-    """A version: compared without its build."""
+    """A version: compared without its build. What comes before a release (pre) is less than it."""
 
     major: int
     minor: int
     patch: int
-    pre: tuple[tuple[int, int, str], ...] = ()
+    is_release: bool
+    pre: tuple[tuple[int, int, str], ...]
 
     @classmethod
     def parse(cls, text: str, *, normalize: bool = False) -> "CelSemver":
@@ -97,14 +96,7 @@ class CelSemver:
                 raise CelError("Build meta data is empty")
             if not IDENTIFIER.fullmatch(each):
                 raise CelError(f"Invalid character(s) found in build meta data {quoted(each)}")
-        return cls(major, minor, patch_number, found)
-
-    def __lt__(self, other: "CelSemver") -> bool:
-        """A version before a release comes before it."""
-        mine, others = (
-            (each.major, each.minor, each.patch, not each.pre, each.pre) for each in (self, other)
-        )
-        return mine < others
+        return cls(major, minor, patch_number, not found, found)
 
 
 PARTS = ("major", "minor", "patch")

@@ -16,7 +16,6 @@ from uuid import UUID
 from lib.kube.devices import (
     RESULTS_MAX_SIZE,
     AllocationResult,
-    Device,
     DeviceClass,
     DeviceSelector,
     DeviceTaint,
@@ -387,11 +386,10 @@ class _Search:
         if (known := self._matches.get((device.id, key))) is not None:
             return known
         self._check_time()
-        name = request.device_class.metadata.name
-        of_class, of_claim = request.device_class.spec.selectors, request.spec.selectors
+        of_class = request.device_class
         found = (
-            self._all_match(f"class {name}", of_class, device.device, device.id.driver)
-            and self._all_match(f"claim {self._claims[key[0]]}", of_claim, device.device, device.id.driver)
+            self._all_match(f"class {of_class.metadata.name}", of_class.spec.selectors, device)
+            and self._all_match(f"claim {self._claims[key[0]]}", request.spec.selectors, device)
             and (
                 not device.slice.spec.per_device_node_selection
                 or self._allocator.pools.reaches(device.device, self._node)
@@ -400,17 +398,12 @@ class _Search:
         self._matches[device.id, key] = found
         return found
 
-    def _all_match(
-        self, whose: str, selectors: Sequence[DeviceSelector], device: Device, driver: str
-    ) -> bool:
-        for number, selector in enumerate(selectors):
-            try:
-                expression = selector.cel.expression if selector.cel else ""
-                if not self._allocator.selectors.match(expression, device, driver, self._check_time):
-                    return False
-            except SelectorError as error:
-                raise AllocationError(f"{whose}: selector #{number}: CEL {error}") from None
-        return True
+    def _all_match(self, whose: str, selectors: Sequence[DeviceSelector], device: PoolDevice) -> bool:
+        of, driver = self._allocator.selectors, device.id.driver
+        try:
+            return of.match_all(selectors, device.device, driver, self._check_time)
+        except SelectorError as error:
+            raise AllocationError(f"{whose}: {error}") from None
 
 
 def is_tolerated(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> bool:

@@ -1,14 +1,15 @@
 """The resource claims of a pod: those that it names, and those that are made for it from templates.
 
 Source: k8s.io/dynamic-resource-allocation, resourceclaim/resourceclaim.go;
-pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, foreachPodResourceClaim and
-isSchedulableAfterClaimChange
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, foreachPodResourceClaim,
+isClaimReadyForBinding and isSchedulableAfterClaimChange
 """
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Pod, PodResourceClaim
 from lib.scheduling.devices.cluster_devices import ClusterDevices
+from lib.scheduling.devices.pools import DeviceId
 
 NOT_CREATED = 'pod "{}": ResourceClaim not created yet'
 NOT_FOUND = 'could not find ResourceClaim "{}"'
@@ -19,6 +20,10 @@ UNSUPPORTED = 'pod "{}", spec.resourceClaim "{}": none of the supported fields a
 
 class ClaimMissingError(Exception):
     """A claim of a pod isn't there, or can't be used. The text says why, in kube-scheduler's words."""
+
+
+class BindingFailedError(Exception):
+    """A device will not get ready. The text says why."""
 
 
 def claim_name(pod: Pod, named: PodResourceClaim) -> str | None:
@@ -72,6 +77,36 @@ def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether it is written that a pod uses a claim."""
     return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+
+
+def has_binding_conditions(claim: ResourceClaim) -> bool:
+    """Whether a device of a claim must get ready first."""
+    allocation = claim.status.allocation
+    return allocation is not None and any(each.binding_conditions for each in allocation.devices.results)
+
+
+def is_ready(claim: ResourceClaim) -> bool:
+    """Whether all devices of an allocated claim are ready. BindingFailedError when one never will be."""
+    allocation = claim.status.allocation
+    if not allocation:
+        return False
+    for device in allocation.devices.results:
+        if not device.binding_conditions:
+            continue
+        of_device = (each for each in claim.status.devices if DeviceId.of(each) == DeviceId.of(device))
+        status = next(of_device, None)
+        if status is None:
+            return False
+        conditions = {each.type: each for each in status.conditions}
+        for name in device.binding_failure_conditions:
+            failed = conditions.get(name)
+            if failed and failed.status == "True":
+                why = f'claim={claim.metadata.name}, reason={failed.reason}, message="{failed.message}"'
+                raise BindingFailedError(f"device binding failed: {why}")
+        for name in device.binding_conditions:
+            if name not in conditions or conditions[name].status != "True":
+                return False
+    return True
 
 
 def changes_claim(change: AnyChange) -> bool:

@@ -5,19 +5,28 @@ allocateddevices.go; for classes that serve extended resources, k8s.io/dynamic-r
 deviceclass/extendedresourcecache
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from lib.kube.changes import AnyChange, Change, Kind, is_older
-from lib.kube.devices import AllocationResult, DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
+from lib.kube.devices import AllocationResult, Device, DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
 from lib.kube.resource_claims import DEVICE_CLASS_PREFIX
-from lib.scheduling.devices.class_devices import ClassDevices, DeviceUse
 from lib.scheduling.devices.kept_answers import KeptAnswers
-from lib.scheduling.devices.pools import Pools
+from lib.scheduling.devices.pools import DeviceId, Pools
 from lib.scheduling.devices.search_time import SearchTime
-from lib.scheduling.devices.selectors import Selectors
+from lib.scheduling.devices.selectors import SelectorError, Selectors, evaluate
 from lib.scheduling.devices.taken import Taken
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.storage import AssumeCache, namespaced_name
+
+
+class DeviceUse(NamedTuple):
+    """How many of the devices that serve a resource on a node are taken, and how many there are."""
+
+    taken: int
+    capacity: int
 
 
 class ClusterDevices:
@@ -43,7 +52,8 @@ class ClusterDevices:
         self.selectors = Selectors()
         self.answers, self.search_time = KeptAnswers(), SearchTime()
         self.hopeless: dict[tuple[bytes, str], Mapping[str, str]] = {}
-        self._of_classes: ClassDevices | None = None
+        # by the names of a class and a node: the node's labels, and the devices
+        self._of_classes: dict[tuple[str, str], tuple[Mapping[str, str], Sequence[DeviceId]]] = {}
         self._searches = 0
         self._counted: dict[str, AllocationResult] = {}  # what is taken, by namespace/name of the claim
         self._pools: Pools | None = None
@@ -85,7 +95,7 @@ class ClusterDevices:
 
     def _search_again(self) -> None:
         """What was found by searches may be no longer so."""
-        self._of_classes = None
+        self._of_classes.clear()
         self._searches += 1
         self.hopeless.clear()
         self.answers.clear()
@@ -129,11 +139,33 @@ class ClusterDevices:
         return self._searches, self.taken.version
 
     def use(self, resource: str, node: NodeInfo) -> DeviceUse:
-        """How many of the devices that serve a resource on a node are taken, and how many there are."""
-        if self._of_classes is None:
-            self._of_classes = ClassDevices(self.pools, self.selectors)
-        found = self._of_classes.of(self.classes[self.served[resource]], node)
+        """How many of the devices that serve a resource on a node are taken, and how many there are.
+
+        Source: calculateDRAResourceTotals in pkg/scheduler/framework/plugins/noderesources,
+        resource_allocation.go
+        """
+        kind = self.classes[self.served[resource]]
+        key = kind.metadata.name, node.name
+        labels, found = self._of_classes.get(key, (None, ()))
+        if labels is not node.labels:
+            found = self._of_class(kind, node)
+            self._of_classes[key] = node.labels, found
         return DeviceUse(sum(each in self.taken for each in found), len(found))
+
+    def _of_class(self, kind: DeviceClass, node: NodeInfo) -> Sequence[DeviceId]:
+        """The devices on a node; none if a selector fails for one of them, as in kube-scheduler."""
+        offered = self.pools.offered(node)
+        try:
+            return [each.id for each in offered if self._is_selected(kind, each.device, each.id.driver)]
+        except SelectorError:
+            return ()
+
+    def _is_selected(self, kind: DeviceClass, device: Device, driver: str) -> bool:
+        expressions = (each.cel.expression for each in kind.spec.selectors if each.cel)
+        if not device.allow_multiple_allocations:
+            return all(self.selectors.match(each, device, driver) for each in expressions)
+        seen = replace(device, allow_multiple_allocations=False)  # kube-scheduler doesn't hand this over here
+        return all(evaluate(each, seen, driver) for each in expressions)
 
     # --- what is taken ----------------------------------------------------------------------------------
 

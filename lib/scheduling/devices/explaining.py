@@ -60,16 +60,11 @@ def _why_not(spec: ExactDeviceRequest, device: PoolDevice, node: NodeInfo, devic
 
 def _selects(selectors: Sequence[DeviceSelector], device: PoolDevice, devices: ClusterDevices) -> bool:
     try:
-        return all(
-            each.cel and devices.selectors.match(each.cel.expression, device.device, device.id.driver)
-            for each in selectors
-        )
+        return devices.selectors.match_all(selectors, device.device, device.id.driver)
     except SelectorError:
         return False
 
 
 def _has(claim: ResourceClaim, device: DeviceId) -> bool:
     allocation = claim.status.allocation
-    return allocation is not None and any(
-        (each.driver, each.pool, each.device) == device for each in allocation.devices.results
-    )
+    return allocation is not None and any(DeviceId.of(each) == device for each in allocation.devices.results)

@@ -32,8 +32,14 @@ from lib.scheduling.devices.allocator import (
     Allocator,
     NodeAllocationError,
 )
-from lib.scheduling.devices.binding_conditions import BindingFailedError, has_binding_conditions, is_ready
-from lib.scheduling.devices.claims_of_pod import ClaimMissingError, claims_of, is_reserved_for
+from lib.scheduling.devices.claims_of_pod import (
+    BindingFailedError,
+    ClaimMissingError,
+    claims_of,
+    has_binding_conditions,
+    is_ready,
+    is_reserved_for,
+)
 from lib.scheduling.devices.cluster_devices import ClusterDevices
 from lib.scheduling.devices.extended_resources import (
     CANNOT_FIT,

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lib.kube.devices import CounterSet, Device, ResourceSlice
+from lib.kube.devices import (
+    AllocatedDeviceStatus,
+    CounterSet,
+    Device,
+    DeviceRequestAllocationResult,
+    ResourceSlice,
+)
 from lib.kube.objects import NodeSelector
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
@@ -23,6 +29,11 @@ class DeviceId(NamedTuple):
     driver: str
     pool: str
     device: str
+
+    @classmethod
+    def of(cls, result: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> "DeviceId":
+        """The device that a request got, or that a status is about."""
+        return cls(result.driver, result.pool, result.device)
 
     def __str__(self) -> str:
         return "/".join(self)

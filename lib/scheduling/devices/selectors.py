@@ -6,11 +6,11 @@ Kubernetes has, its cost is limited, and a domain that a device doesn't have is 
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from lib.kube.devices import Device, DeviceAttribute
+from lib.kube.devices import Device, DeviceAttribute, DeviceSelector
 from lib.scheduling.devices.cel_compile import compiled
 from lib.scheduling.devices.cel_run import Evaluation
 from lib.scheduling.devices.cel_syntax import Node
@@ -63,6 +63,19 @@ class Selectors:
         if isinstance(result, str):
             raise SelectorError(result)
         return result
+
+    def match_all(
+        self, selectors: Sequence[DeviceSelector], device: Device, driver: str, check: Check = nothing
+    ) -> bool:
+        """Whether all of these select a device. SelectorError says of which one that can't be said."""
+        for number, selector in enumerate(selectors):
+            try:
+                expression = selector.cel.expression if selector.cel else ""
+                if not self.match(expression, device, driver, check):
+                    return False
+            except SelectorError as error:
+                raise SelectorError(f"selector #{number}: CEL {error}") from None
+        return True
 
 
 def evaluate(expression: str, device: Device, driver: str, check: Check = nothing) -> bool:

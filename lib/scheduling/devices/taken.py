@@ -36,7 +36,7 @@ class Taken:
     def given_twice(self, allocation: AllocationResult) -> Iterator[DeviceId]:
         """The devices of an allocation that another claim has, too, though each has them alone."""
         for result in allocation.devices.results:
-            device = DeviceId(result.driver, result.pool, result.device)
+            device = DeviceId.of(result)
             if not result.admin_access and self._users[device, True] > 1:
                 yield device
 
@@ -54,7 +54,7 @@ class Taken:
                 continue
             self.changes[result.pool] += 1
             self.version += 1
-            device = DeviceId(result.driver, result.pool, result.device)
+            device = DeviceId.of(result)
             is_alone = result.share_id is None
             users = self._users[device, is_alone] + times
             self._users[device, is_alone] = users

@@ -239,7 +239,7 @@ class Writes:
             self.cache.storage.written((yield from write_assumed(volume)))
         if claims := [each for each in decision.writes if isinstance(each, ReserveClaim)]:
             from lib.kube.claim_writes import announce_wait, reserve_claim  # here, as few clusters need them
-            from lib.scheduling.devices.binding_conditions import has_binding_conditions
+            from lib.scheduling.devices.claims_of_pod import has_binding_conditions
 
             written = []
             for each in claims:

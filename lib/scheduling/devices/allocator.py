@@ -23,9 +23,15 @@ from lib.kube.devices import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from lib.scheduling.devices.capacity import Consumed, added, consumed_by, is_enough
 from lib.scheduling.devices.constraints import Constraint
-from lib.scheduling.devices.counters import CounterKey, Counters
+from lib.scheduling.devices.consumption import (
+    Consumed,
+    CounterKey,
+    Counters,
+    added,
+    consumed_by,
+    is_enough,
+)
 from lib.scheduling.devices.pools import DeviceId, Pool, PoolDevice, Pools
 from lib.scheduling.devices.results import ChosenDevice, RequestToMeet, allocation_of
 from lib.scheduling.devices.selectors import SelectorError, Selectors

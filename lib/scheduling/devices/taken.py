@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lib.kube.devices import AllocationResult
-from lib.scheduling.devices.capacity import Consumed, added
+from lib.scheduling.devices.consumption import Consumed, added
 from lib.scheduling.devices.pools import DeviceId
 
 

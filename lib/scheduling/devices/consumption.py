@@ -1,13 +1,15 @@
-"""How much of a device's capacities a request takes, and whether so much is left.
+"""What requests take of what devices share: of a device's own capacities, and of the counters of its pool.
 
 A device that several may use at the same time has its capacities divided among them; of another, a request
-only says how much it must have.
+only says how much it must have. Counters are what devices of a pool have in common: a GPU can be used whole,
+or as partitions that share its memory.
 
-Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, consumable_capacity.go and
+allocator_incubating.go (checkAvailableCounters)
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from lib.kube.devices import (
     CapacityRequestPolicy,
@@ -17,6 +19,7 @@ from lib.kube.devices import (
     DeviceCapacity,
 )
 from lib.kube.quantity import Quantity
+from lib.scheduling.devices.pools import DeviceId, Pool
 
 Consumed = Mapping[str, int]
 """By a capacity's name: billionths of its unit."""
@@ -103,3 +106,61 @@ def _violates(amount: str, policy: CapacityRequestPolicy | None) -> bool:
             return above % Quantity.parse(valid.step).value != 0
         return False
     return bool(policy.valid_values) and taken not in map(Quantity.parse, policy.valid_values)
+
+
+# --- counters -------------------------------------------------------------------------------------------
+
+CounterKey = tuple[str, str, str]
+"""Names a counter: pool, set, counter. As in kube-scheduler, whichever driver the pool is of."""
+
+
+class Counters:
+    """The counters of all pools: what is there, and what devices take that are being allocated.
+
+    in_use: the devices that others use. available: by pool, what these leave; it is found out when needed.
+    """
+
+    def __init__(
+        self, in_use: Container[DeviceId], available: dict[str, dict[CounterKey, int]] | None = None
+    ) -> None:
+        self._in_use = in_use
+        self._available = {} if available is None else available
+        self._taken = Counter[CounterKey]()
+
+    def take(self, pool: Pool, device: Device) -> bool:
+        """Take what a device consumes. Returns whether it was there; if it wasn't, nothing is taken."""
+        if pool.name not in self._available:
+            self._available[pool.name] = self._left_of(pool)
+        self._add(pool, device, 1)
+        if all(self._taken[key] <= left for key, left in self._available[pool.name].items()):
+            return True
+        self.give_back(pool, device)
+        return False
+
+    def give_back(self, pool: Pool, device: Device) -> None:
+        """Give back what a device has taken."""
+        self._add(pool, device, -1)
+
+    def _add(self, pool: Pool, device: Device, sign: int) -> None:
+        for key, amount in _consumed(pool, device):
+            self._taken[key] += sign * amount
+
+    def _left_of(self, pool: Pool) -> dict[CounterKey, int]:
+        """What the devices leave that are in use by others; it may be negative."""
+        left: dict[CounterKey, int] = {
+            (pool.name, each.name, name): Quantity.parse(counter.value)
+            for each in pool.counters.values()
+            for name, counter in each.counters.items()
+        }
+        for each in [*pool.devices, *pool.elsewhere]:
+            if each.id in self._in_use:
+                for key, amount in _consumed(pool, each.device):
+                    if key in left:
+                        left[key] -= amount
+        return left
+
+
+def _consumed(pool: Pool, device: Device) -> Iterator[tuple[CounterKey, int]]:
+    for each in device.consumes_counters:
+        for name, counter in each.counters.items():
+            yield (pool.name, each.counter_set, name), Quantity.parse(counter.value)

@@ -14,8 +14,9 @@ from all_cases import ALL_CASES, PART
 from devices.test_allocator import Json, rows
 
 from lib.kube.devices import Device
-from lib.scheduling.devices import cel_compile, cel_library, selectors
-from lib.scheduling.devices.cel_library import MissingPackageError
+from lib.scheduling.devices import selectors
+from lib.scheduling.devices.cel.compile import environment
+from lib.scheduling.devices.cel.library import MissingPackageError, package
 from lib.scheduling.devices.selectors import SelectorError, Selectors, compiled_selector, evaluate, evaluated
 
 GPU = 'device.attributes["gpu.example.com"]'
@@ -268,7 +269,7 @@ def test_a_result_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (cel_library.package, cel_compile.environment, selectors.compiled_selector):
+    for each in (package, environment, compiled_selector):
         each.cache_clear()
     monkeypatch.setitem(sys.modules, "cel_expr_python", None)
     with pytest.raises(MissingPackageError, match="pip install cel-expr-python"):

@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 from lib.kube.devices import Device, DeviceAttribute, DeviceSelector
-from lib.scheduling.devices.cel_compile import compiled
-from lib.scheduling.devices.cel_run import Evaluation
-from lib.scheduling.devices.cel_syntax import Node
-from lib.scheduling.devices.cel_values import CelError, CelQuantity, CelSemver, Domains, type_name
+from lib.scheduling.devices.cel.compile import compiled
+from lib.scheduling.devices.cel.run import Evaluation
+from lib.scheduling.devices.cel.syntax import Node
+from lib.scheduling.devices.cel.values import CelError, CelQuantity, CelSemver, Domains, type_name
 
 MOST_MATCHES = 1_000_000
 """So many results are kept at most."""

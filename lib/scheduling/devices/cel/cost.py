@@ -12,7 +12,7 @@ from math import ceil
 from typing import Any
 from urllib.parse import SplitResult
 
-from lib.scheduling.devices.cel_values import (
+from lib.scheduling.devices.cel.values import (
     Address,
     CelQuantity,
     CelSemver,

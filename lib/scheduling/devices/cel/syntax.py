@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from lib.scheduling.devices.cel_values import Unsigned
+from lib.scheduling.devices.cel.values import Unsigned
 
 DEVICE = "device."
 """What the names of `device`'s fields begin with: the library is told of each as a variable."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from lib.scheduling.devices.cel_cost import (
+from lib.scheduling.devices.cel.cost import (
     COST_BETWEEN_CHECKS,
     ELEMENT,
     LIST,
@@ -21,11 +21,11 @@ from lib.scheduling.devices.cel_cost import (
     check_text,
     work,
 )
-from lib.scheduling.devices.cel_declarations import declarations
-from lib.scheduling.devices.cel_functions import new_entries
-from lib.scheduling.devices.cel_operators import OPERATORS, index, optional_index
-from lib.scheduling.devices.cel_syntax import Call, Constant, List, Loop, Map, Name, Node, Select
-from lib.scheduling.devices.cel_values import (
+from lib.scheduling.devices.cel.declarations import declarations
+from lib.scheduling.devices.cel.functions import new_entries
+from lib.scheduling.devices.cel.operators import OPERATORS, index, optional_index
+from lib.scheduling.devices.cel.syntax import Call, Constant, List, Loop, Map, Name, Node, Select
+from lib.scheduling.devices.cel.values import (
     CelError,
     Domains,
     EndError,

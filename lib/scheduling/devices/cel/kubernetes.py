@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from lib.kube.label_syntax import A_SUBDOMAIN, A_VALUE, SUBDOMAIN, VALUE, problems_of, problems_of_key
-from lib.scheduling.devices.cel_values import (
+from lib.scheduling.devices.cel.values import (
     NONE,
     Address,
     CelError,
@@ -311,4 +311,4 @@ KUBERNETES: Mapping[str, Callable[..., Any]] = {
     "kubernetes.NamedFormat.validate(string) optional_type<list<string>>": _validate,
     **{rf"format\.{name}() kubernetes.NamedFormat": lambda made=made: made for name, made in FORMATS.items()},
 }
-"""What is called, by its form (cel_declarations.py)."""
+"""What is called, by its form (declarations.py)."""

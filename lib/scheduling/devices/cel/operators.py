@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lib.scheduling.devices.cel_formatting import shown_double
-from lib.scheduling.devices.cel_values import (
+from lib.scheduling.devices.cel.formatting import shown_double
+from lib.scheduling.devices.cel.values import (
     NONE,
     CelError,
     CelQuantity,

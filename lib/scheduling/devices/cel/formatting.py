@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from lib.scheduling.devices.cel_cost import check_text
-from lib.scheduling.devices.cel_values import Address, CelError, TypeValue, key_value, type_name
+from lib.scheduling.devices.cel.cost import check_text
+from lib.scheduling.devices.cel.values import Address, CelError, TypeValue, key_value, type_name
 
 
 def shown_double(value: float) -> str:

@@ -16,8 +16,8 @@ from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from lib.scheduling.devices.cel_functions import FUNCTIONS
-from lib.scheduling.devices.cel_kubernetes import KUBERNETES
+from lib.scheduling.devices.cel.functions import FUNCTIONS
+from lib.scheduling.devices.cel.kubernetes import KUBERNETES
 
 NUMBERS = ("int", "uint", "double")
 ALIKE = [(each, each) for each in ("bool", "duration", "timestamp", "string", "bytes")]
@@ -37,7 +37,7 @@ DECLARED = (
     "kubernetes.authorization.PathCheck.check(string) kubernetes.authorization.Decision",
     "kubernetes.authorization.Decision.allowed() bool",
 )
-"""Forms of what is computed in cel_run.py and cel_operators.py. Nothing is of the types of the last ones."""
+"""Forms of what is computed in run.py and operators.py. Nothing is of the types of the last ones."""
 
 
 class Overload(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from lib.scheduling.devices.cel_values import CelError
+from lib.scheduling.devices.cel.values import CelError
 
 PACKAGE = "cel-expr-python"
 

@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from lib.scheduling.devices.cel_declarations import declarations
-from lib.scheduling.devices.cel_formatting import ALLOWED, WRONG, clauses
-from lib.scheduling.devices.cel_library import new_environment, pattern_error
-from lib.scheduling.devices.cel_run import Evaluation
-from lib.scheduling.devices.cel_syntax import (
+from lib.scheduling.devices.cel.declarations import declarations
+from lib.scheduling.devices.cel.formatting import ALLOWED, WRONG, clauses
+from lib.scheduling.devices.cel.library import new_environment, pattern_error
+from lib.scheduling.devices.cel.run import Evaluation
+from lib.scheduling.devices.cel.syntax import (
     DEVICE,
     Call,
     Constant,
@@ -31,7 +31,7 @@ from lib.scheduling.devices.cel_syntax import (
     parts,
     with_parts,
 )
-from lib.scheduling.devices.cel_values import CelError
+from lib.scheduling.devices.cel.values import CelError
 
 FIELDS = {
     "driver": "string",

@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 
 import durationpy
 
-from lib.scheduling.devices.cel_formatting import formatted, text_of
-from lib.scheduling.devices.cel_library import find, find_all, matches
-from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, is_equal, is_in
-from lib.scheduling.devices.cel_values import NONE, CelError, Optional, TypeValue, Unsigned, key_of, type_name
+from lib.scheduling.devices.cel.formatting import formatted, text_of
+from lib.scheduling.devices.cel.library import find, find_all, matches
+from lib.scheduling.devices.cel.operators import COMPARABLE, OPERATORS, bounded, is_equal, is_in
+from lib.scheduling.devices.cel.values import NONE, CelError, Optional, TypeValue, Unsigned, key_of, type_name
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -370,4 +370,4 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "optional_type<~A>.hasValue()": lambda optional: optional.is_there,
     "optional_type<~A>.value()": _value,
 }
-"""What is called, by its form (cel_declarations.py)."""
+"""What is called, by its form (declarations.py)."""

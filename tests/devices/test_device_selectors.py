@@ -244,6 +244,7 @@ MANY = "9" * 5000
         'dyn([1])[dyn(double("inf"))] == 1',
         'duration(null) == duration("1s")',
         "[[1]].flatten(1 / 0) == [1]",
+        "[1, 2].transformMapEntry(at, one, {true: one}) == {true: 1}",
         "[[1]].flatten(dyn('1')) == [1]",
         'device.driver.matches(dyn(["0"]))',
         'device.driver.find(dyn({"0": 1})) == "0"',

@@ -145,14 +145,10 @@ def _clause(clause: str, precision: int, value: Any) -> str:
     kind = clause.lower()
     if kind == "s":
         return _as_text(value)
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if kind in "do" and is_number:
-        return f"{value:d}" if kind == "d" else f"{value:o}"
-    if kind == "b" and isinstance(value, int):
-        return f"{int(value):b}"
-    if kind == "x" and (is_number or isinstance(value, str | bytes)):
-        raw = value.encode() if isinstance(value, str) else value
-        found = raw.hex() if isinstance(raw, bytes) else f"{raw:x}"
+    if isinstance(value, int) and kind in ("b" if isinstance(value, bool) else "bdox"):
+        return format(int(value), clause)
+    if kind == "x" and isinstance(value, str | bytes):
+        found = (value.encode() if isinstance(value, str) else value).hex()
         return found.upper() if clause == "X" else found
     if kind in "fe" and (isinstance(value, float) or value in ("NaN", "Infinity", "-Infinity")):
         return _number(kind, precision, float(value))
@@ -168,7 +164,7 @@ def _number(kind: str, precision: int, value: float) -> str:
         return f"{value:,.{precision}f}"
     digits, _, exponent = f"{value:.{precision}e}".partition("e")
     raised = str(int(exponent)).translate(str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"))
-    return f"{digits}\u202f\u00d7\u202f10{raised.rjust(2, '⁰') if len(raised) < 2 else raised}"
+    return f"{digits}\u202f\u00d7\u202f10{raised.rjust(2, '⁰')}"
 
 
 def _as_text(value: Any) -> str:

@@ -17,7 +17,16 @@ import durationpy
 from lib.scheduling.devices.cel.formatting import formatted, text_of
 from lib.scheduling.devices.cel.library import find, find_all, matches
 from lib.scheduling.devices.cel.operators import COMPARABLE, OPERATORS, bounded, is_equal, is_in
-from lib.scheduling.devices.cel.values import NONE, CelError, Optional, TypeValue, Unsigned, key_of, type_name
+from lib.scheduling.devices.cel.values import (
+    NONE,
+    CelError,
+    Optional,
+    TypeValue,
+    Unsigned,
+    key_of,
+    key_value,
+    type_name,
+)
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -25,81 +34,63 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 # --- conversions ----------------------------------------------------------------------------------------
 
 
-def _no_conversion(value: Any, to: str) -> CelError:
-    return CelError(f"type conversion error from '{type_name(value)}' to '{to}'")
+def _no_conversion(to: str) -> CelError:
+    return CelError(f"type conversion error from 'string' to '{to}'")
 
 
-def _integer(value: Any, kind: type, name: str) -> int:
-    match value:
-        case str():
-            pattern = "[0-9]+" if kind is Unsigned else "[+-]?[0-9]+"
-            if not re.fullmatch(pattern, value):
-                raise _no_conversion(value, name)
-            try:
-                return bounded(int(value), kind)
-            except CelError:
-                raise _no_conversion(value, name) from None
-        case float():
-            if value != value or (abs(value) >= 2**63 and (kind is int or value >= 2**64 or value < 0)):
-                raise CelError(f"{'unsigned ' if kind is Unsigned else ''}integer overflow")
-            return bounded(int(value), kind)
-        case datetime():
-            return int(value.timestamp() // 1)
-        case timedelta():
-            return value // timedelta(microseconds=1) * 1000
-    return bounded(int(value), kind)
+def _integer(text: str, kind: type, name: str) -> int:
+    if not re.fullmatch("[0-9]+" if kind is Unsigned else "[+-]?[0-9]+", text):
+        raise _no_conversion(name)
+    try:
+        return bounded(int(text), kind)
+    except CelError:
+        raise _no_conversion(name) from None
+
+
+def _truncated(value: float, kind: type) -> int:
+    """CelError if it doesn't fit; as in cel-go, the least integer doesn't."""
+    fits = -(2.0**63) < value < 2.0**64
+    return bounded(int(value) if fits else 1 << 64, kind)
 
 
 DOUBLE = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|infinity|nan)", re.IGNORECASE)
 
 
-def _double(value: Any) -> float:
-    if isinstance(value, str) and not DOUBLE.fullmatch(value):
-        raise _no_conversion(value, "double")
-    return float(value)
+def _double(text: str) -> float:
+    if not DOUBLE.fullmatch(text):
+        raise _no_conversion("double")
+    return float(text)
 
 
 WORDS = dict.fromkeys(("true", "1", "t", "True", "TRUE"), True)
 WORDS |= dict.fromkeys(("false", "0", "f", "False", "FALSE"), False)
 
 
-def _bool(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if value not in WORDS:
-        raise _no_conversion(value, "bool")
-    return WORDS[value]
+def _bool(text: str) -> bool:
+    if text not in WORDS:
+        raise _no_conversion("bool")
+    return WORDS[text]
 
 
-def _bytes(value: Any) -> bytes:
-    return value.encode() if isinstance(value, str) else value
-
-
-def _duration(value: Any) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
-    if isinstance(value, int):
-        return timedelta(microseconds=value / 1000)
+def _duration(text: str) -> timedelta:
     try:
-        if re.search("[dwy]", value) or re.search("[0-9.]$", value.removesuffix("0")):
-            raise ValueError(value)
-        return durationpy.from_str(value)
+        if re.search("[dwy]", text) or re.search("[0-9.]$", text.removesuffix("0")):
+            raise ValueError(text)
+        return durationpy.from_str(text)
     except (ValueError, OverflowError):
-        raise _no_conversion(value, "google.protobuf.Duration") from None
+        raise _no_conversion("google.protobuf.Duration") from None
 
 
-def _timestamp(value: Any) -> datetime:
-    if isinstance(value, datetime):
-        return value
-    wrong = _no_conversion(value, "google.protobuf.Timestamp")
+def _timestamp(value: str | int) -> datetime:
     try:
         if isinstance(value, int):
             return datetime.fromtimestamp(value, UTC)
         if not MOMENT.fullmatch(value):
-            raise wrong
+            raise ValueError(value)
         return datetime.fromisoformat(value).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
-        raise wrong from None
+        kind = type_name(value)
+        raise CelError(f"type conversion error from '{kind}' to 'google.protobuf.Timestamp'") from None
 
 
 # --- moments --------------------------------------------------------------------------------------------
@@ -292,7 +283,7 @@ def new_entries(target: dict[Any, Any], *more: Any) -> dict[Any, Any]:
     entries = more[0] if len(more) == 1 else {key_of(more[0]): more[1]}
     for key in entries:
         if key in target:
-            raise CelError(f"insert failed: key {text_of(key)} already exists")
+            raise CelError(f"insert failed: key {text_of(key_value(key))} already exists")
     return entries
 
 
@@ -304,18 +295,28 @@ def _value(optional: Optional) -> Any:
 
 COMPARED = "{int|uint|double|bool|duration|timestamp|string|bytes}"
 SUMMED = "{int|uint|double|duration}"
+CONVERTED = ("bool", "bytes", "double", "duration", "int", "timestamp", "uint")
 SIZED = "{bytes|list<~A>|map<~A,~B>|string}"
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "type(~A) type<~A>": lambda value: TypeValue(type_name(value)),
     "dyn(~A) dyn": lambda value: value,
-    "bool({bool|string}) bool": _bool,
-    "bytes({bytes|string}) bytes": _bytes,
-    "double({double|int|string|uint}) double": _double,
-    "duration({duration|int|string}) duration": _duration,
-    "int({int|double|duration|string|timestamp|uint}) int": lambda value: _integer(value, int, "int"),
-    "uint({uint|double|int|string}) uint": lambda value: _integer(value, Unsigned, "uint"),
-    "timestamp({timestamp|int|string}) timestamp": _timestamp,
+    **{f"{name}({name}) {name}": lambda value: value for name in CONVERTED},
+    "bool(string) bool": _bool,
+    "bytes(string) bytes": str.encode,
+    "double({int|uint}) double": float,
+    "double(string) double": _double,
+    "duration(int) duration": lambda nanoseconds: timedelta(microseconds=nanoseconds / 1000),
+    "duration(string) duration": _duration,
+    "int(uint) int": lambda value: bounded(int(value), int),
+    "int(double) int": lambda value: _truncated(value, int),
+    "int(duration) int": lambda value: value // timedelta(microseconds=1) * 1000,
+    "int(string) int": lambda text: _integer(text, int, "int"),
+    "int(timestamp) int": lambda value: int(value.timestamp() // 1),
+    "uint(int) uint": lambda value: bounded(value, Unsigned),
+    "uint(double) uint": lambda value: _truncated(value, Unsigned),
+    "uint(string) uint": lambda text: _integer(text, Unsigned, "uint"),
+    "timestamp({int|string}) timestamp": _timestamp,
     "string({string|bool|bytes|double|duration|int|timestamp|uint|net.IP|net.CIDR}) string": text_of,
     # texts
     f"size({SIZED}) int": len,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lib.scheduling.devices.cel.formatting import shown_double
+from lib.scheduling.devices.cel.formatting import text_of
 from lib.scheduling.devices.cel.values import (
     NONE,
     CelError,
@@ -31,11 +31,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _shown(key: Any) -> str:
-    if isinstance(key, bool):
-        return str(key).lower()
-    if isinstance(key, list | dict):
+    try:
+        return text_of(key)
+    except CelError:
         return type_name(key)
-    return shown_double(key) if isinstance(key, float) else str(key)
 
 
 def index(container: Any, key: Any) -> Any:

@@ -15,9 +15,9 @@ from devices.test_allocator import Json, rows
 
 from lib.kube.devices import Device
 from lib.scheduling.devices import selectors
-from lib.scheduling.devices.cel.compile import environment
+from lib.scheduling.devices.cel.compile import compiled, environment
 from lib.scheduling.devices.cel.library import MissingPackageError, package
-from lib.scheduling.devices.selectors import SelectorError, Selectors, compiled_selector, evaluate, evaluated
+from lib.scheduling.devices.selectors import SelectorError, Selectors, evaluate, evaluated
 
 GPU = 'device.attributes["gpu.example.com"]'
 IN_ANY_ORDER = {f'{GPU}.exists(k, k == "model" && {GPU}[k] == "a100-SXM")'}
@@ -190,7 +190,7 @@ HOSTILE = {
 @pytest.mark.parametrize("expression", HOSTILE.values(), ids=HOSTILE)
 def test_what_a_call_would_make_or_compare_is_limited_before(expression: str) -> None:
     """Each of them would take hundreds of megabytes, or some hours."""
-    compiled_selector(expression)
+    compiled(expression)
     tracemalloc.start()
     try:
         with pytest.raises(SelectorError, match="actual cost limit exceeded"):
@@ -270,7 +270,7 @@ def test_a_result_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in (package, environment, compiled_selector):
+    for each in (package, environment, compiled):
         each.cache_clear()
     monkeypatch.setitem(sys.modules, "cel_expr_python", None)
     with pytest.raises(MissingPackageError, match="pip install cel-expr-python"):

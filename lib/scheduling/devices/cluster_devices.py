@@ -30,32 +30,37 @@ class DeviceUse(NamedTuple):
 
 
 class ClusterDevices:
-    """Claims, classes and slices of the cluster.
-
-    claims: as the API server has them, or as they were just written. classes: by name. slices: by name.
-    served: the name of the class that serves an extended resource, by the resource's name. pending: by uid,
-    claims with the allocation that they get in a binding which is under way. unlisted: by namespace/name,
-    claims that poller has made, and that no list or watch has shown yet. answers: which claims get their
-    devices on which nodes. hopeless: by what is claimed and the name of a node, the node's labels when a
-    search took too long. Until devices come, change or are free, it isn't worth another try. search_time:
-    what is left for searches that take long.
-    """
+    """Claims, classes and slices of the cluster."""
 
     def __init__(self, objects: Iterable[DeviceObject] = ()) -> None:
-        self.claims = AssumeCache[ResourceClaim]()  # by namespace/name
+        self.claims = AssumeCache[ResourceClaim]()
+        """As the API server has them, or as they were just written; by namespace/name."""
         self.classes: dict[str, DeviceClass] = {}
+        """By name."""
         self.slices: dict[str, ResourceSlice] = {}
+        """By name."""
         self.served: dict[str, str] = {}
+        """The name of the class that serves an extended resource, by the resource's name."""
         self.pending: dict[str, ResourceClaim] = {}
+        """Claims with the allocation that they get in a binding which is under way, by uid."""
         self.unlisted: dict[str, ResourceClaim] = {}
+        """Claims that poller has made, and that no list or watch has shown yet; by namespace/name."""
         self.taken = Taken()
         self.selectors = Selectors()
-        self.answers, self.search_time = KeptAnswers(), SearchTime()
+        self.answers = KeptAnswers()
+        """Which claims get their devices on which nodes."""
+        self.search_time = SearchTime()
+        """What is left for searches that take long."""
         self.hopeless: dict[tuple[bytes, str], Mapping[str, str]] = {}
-        # by the names of a class and a node: the node's labels, and the devices
+        """Searches that took too long: by what is claimed and the name of a node, the node's labels then.
+
+        Until devices come, change or are free, they aren't worth another try.
+        """
         self._of_classes: dict[tuple[str, str], tuple[Mapping[str, str], Sequence[DeviceId]]] = {}
+        """By the names of a class and a node: the node's labels, and the devices."""
         self._searches = 0
-        self._counted: dict[str, AllocationResult] = {}  # what is taken, by namespace/name of the claim
+        self._counted: dict[str, AllocationResult] = {}
+        """What is taken, by namespace/name of the claim."""
         self._pools: Pools | None = None
         for each in objects:
             self.put(each)

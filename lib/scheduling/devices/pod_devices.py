@@ -70,16 +70,16 @@ MAX_SUBREQUESTS = 8
 
 @dataclass
 class Found:
-    """What a pod would get on a node: the claims without an allocation, and the allocation for each.
-
-    search: returns these. mappings: which request is for which container's extended resource. score: the more
-    of the first choices these are, the higher.
-    """
+    """What a pod would get on a node."""
 
     claims: list[ResourceClaim]
+    """Those without an allocation."""
     search: Callable[[], Iterator[AllocationResult]]
+    """Returns the allocation of each."""
     mappings: tuple[RequestMapping, ...] = ()
+    """Which request is for which container's extended resource."""
     score: int = 0
+    """The more of the first choices these are, the higher."""
 
     @cached_property
     def allocations(self) -> list[AllocationResult]:
@@ -102,27 +102,28 @@ class _Wanted:
 
 @dataclass
 class PodDevices:
-    """A pod's claims, and what it would get on each node.
-
-    extended: the claim for its extended resources, if a DeviceClass serves one of them. requested: these
-    resources. now: returns the time. random: for the names of shares. by_node: by node name. unavailable:
-    names of allocated claims that can't be used on some node. reserved: what it gets on the picked node.
-    is_handed_out: whether the writes of its claims were handed out.
-    """
+    """A pod's claims, and what it would get on each node."""
 
     pod: Pod
     devices: ClusterDevices
     claims: list[ResourceClaim]
     extended: ResourceClaim | None
+    """The claim for its extended resources, if a DeviceClass serves one of them."""
     requested: Mapping[str, int]
+    """These resources."""
     binding_timeout: float
     filter_timeout: float
     now: Callable[[], datetime]
     random: Random
+    """For the names of shares."""
     by_node: dict[str, Found] = field(default_factory=dict)
+    """What it would get, by the node's name."""
     unavailable: dict[str, None] = field(default_factory=dict)
+    """The names of allocated claims that can't be used on some node."""
     reserved: Found | None = None
+    """What it gets on the picked node."""
     is_handed_out: bool = False
+    """Whether the writes of its claims were handed out."""
     _with_extended: dict[frozenset[str], _Wanted] = field(default_factory=dict)
 
     @property

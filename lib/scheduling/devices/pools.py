@@ -49,20 +49,20 @@ class PoolDevice(NamedTuple):
 
 @dataclass(eq=False)
 class Pool:
-    """A pool, as one node sees it.
-
-    devices: those of slices for this node, in the order in which they are tried. elsewhere: those of other
-    slices. counters: what devices of the pool share, by the name of the set. is_incomplete: slices are
-    missing. invalid: why nothing can be taken from it; "" if that isn't so.
-    """
+    """A pool, as one node sees it."""
 
     driver: str
     name: str
     devices: Sequence[PoolDevice] = ()
+    """Those of slices for this node, in the order in which they are tried."""
     elsewhere: Sequence[PoolDevice] = ()
+    """Those of other slices."""
     counters: Mapping[str, CounterSet] = field(default_factory=dict)
+    """What devices of the pool share, by the name of the set."""
     is_incomplete: bool = False
+    """Whether slices are missing."""
     invalid: str = ""
+    """Why nothing can be taken from it; "" if that isn't so."""
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.name}"

@@ -7,13 +7,11 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from lib.kube.devices import Device, DeviceAttribute, DeviceSelector
 from lib.scheduling.devices.cel.compile import compiled
 from lib.scheduling.devices.cel.run import Evaluation
-from lib.scheduling.devices.cel.syntax import Node
 from lib.scheduling.devices.cel.values import CelError, CelQuantity, CelSemver, Domains, type_name
 
 MOST_MATCHES = 1_000_000
@@ -88,7 +86,7 @@ def evaluate(expression: str, device: Device, driver: str, check: Check = nothin
 
 def evaluated(expression: str, device: Device, driver: str, check: Check = nothing) -> tuple[bool, int]:
     """The same, and what the evaluation cost."""
-    selector = compiled_selector(expression)
+    selector = compiled(expression)
     if isinstance(selector, str):
         raise SelectorError(f"compile error: {selector}")
     evaluation = Evaluation(check)
@@ -108,12 +106,6 @@ def _no_bool(kind: str) -> str:
     if kind in ("int", "uint"):
         why = f"unsupported type conversion from '{kind}' to bool"
     return f"CEL result of type {kind} could not be converted to bool: {why}"
-
-
-@lru_cache(maxsize=1000)
-def compiled_selector(expression: str) -> Node | str:
-    """An expression that can be evaluated, or why it is none."""
-    return compiled(expression)
 
 
 def _variable(device: Device, driver: str) -> dict[str, Any]:

@@ -15,19 +15,20 @@ from lib.scheduling.devices.pools import DeviceId
 
 @dataclass
 class Taken:
-    """Devices that claims have: it follows them by `add` and `remove`.
-
-    devices: those that one claim has alone. shared: those that several may have. consumed: what is taken of
-    the capacities of the latter. changes: by the name of a pool, how often something of it was taken or given
-    back. version: it changes whenever something is taken or given back.
-    """
+    """Devices that claims have: it follows them by `add` and `remove`."""
 
     devices: set[DeviceId] = field(default_factory=set)
+    """Those that one claim has alone."""
     shared: set[DeviceId] = field(default_factory=set)
+    """Those that several claims may have."""
     consumed: dict[DeviceId, Consumed] = field(default_factory=dict)
+    """What is taken of the capacities of shared ones."""
     changes: Counter[str] = field(default_factory=Counter)
+    """By the name of a pool, how often something of it was taken or given back."""
     version: int = 0
-    _users: Counter[tuple[DeviceId, bool]] = field(default_factory=Counter)  # and whether alone
+    """It changes whenever something is taken or given back."""
+    _users: Counter[tuple[DeviceId, bool]] = field(default_factory=Counter)
+    """How many claims have a device, and whether alone."""
 
     def __contains__(self, device: object) -> bool:
         """Whether a claim has a device, or a share of it."""

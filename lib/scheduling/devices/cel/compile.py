@@ -9,7 +9,7 @@ github.com/google/cel-go, cel/validator.go, ext/formatting.go and interpreter/de
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from lib.scheduling.devices.cel.declarations import declarations
@@ -64,6 +64,7 @@ NOTHING_SAID = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$|<input>:4294967295:0: ")
 """Parts of the library's errors that help nobody: a kind, and the place of what has none."""
 
 
+@lru_cache(maxsize=1000)
 def compiled(expression: str) -> Node | str:
     """An expression that can be evaluated, or why it is none."""
     try:

@@ -68,14 +68,17 @@ MAX_SUBREQUESTS = 8
 """A request has at most so many alternatives (FirstAvailableDeviceRequestMaxSize)."""
 
 
+Search = Callable[[], Iterator[AllocationResult]]
+"""Returns what each claim gets, as a search has found."""
+
+
 @dataclass
 class Found:
     """What a pod would get on a node."""
 
     claims: list[ResourceClaim]
     """Those without an allocation."""
-    search: Callable[[], Iterator[AllocationResult]]
-    """Returns the allocation of each."""
+    search: Search
     mappings: tuple[RequestMapping, ...] = ()
     """Which request is for which container's extended resource."""
     score: int = 0
@@ -200,27 +203,7 @@ class PodDevices:
                 return unresolvable(answer.rejection)
             search_again = partial(self._search_again, node, claims)
             return Found(claims, search_again, wanted.mappings, answer.score)
-        running = 'running "DynamicResources" filter plugin'
-        search, ended, began = None, True, self._seconds()
-        limit = self._limit(wanted.key, node, began)
-        try:
-            if not limit:  # it would hold up all pods again
-                raise AllocationTimeoutError(TOO_LONG)
-            search = self._allocator.search(node, claims, began + limit)
-            rejection = "" if search else CANNOT_ALLOCATE
-        except NodeAllocationError as error:
-            rejection = str(error)
-        except AllocationTimeoutError as error:
-            ended = False
-            if limit >= self.filter_timeout:
-                devices.hopeless[which] = node.labels
-            raise PluginError(f"{running}: node {node.name}: {error}") from error
-        except AllocationError as error:
-            raise NodeError(f"{running}: {error}") from error
-        finally:
-            seconds = self._seconds() - began
-            if limit:
-                devices.search_time.took(wanted.key, seconds, limit, ended=ended)
+        search, rejection, seconds = self._search(node, wanted)
         found = Found(claims, search, wanted.mappings) if search else None
         if found and self._has_choices:
             found.score = sum(map(_score, claims, found.allocations))
@@ -229,6 +212,29 @@ class PodDevices:
             answer = Answer(rejection, found.score if found else 0)
             devices.answers.put(*which, pools, devices.taken, answer)
         return found or unresolvable(rejection)
+
+    def _search(self, node: NodeInfo, wanted: _Wanted) -> tuple[Search | None, str, float]:
+        """What the claims get on a node, or why they don't get it; and how many seconds the search took."""
+        running, ended, began = 'running "DynamicResources" filter plugin', True, self._seconds()
+        limit = self._limit(wanted.key, node, began)
+        if not limit:  # it would hold up all pods again
+            raise PluginError(f"{running}: node {node.name}: {TOO_LONG}")
+        search, rejection = None, CANNOT_ALLOCATE
+        try:
+            search = self._allocator.search(node, wanted.claims, began + limit)
+        except NodeAllocationError as error:
+            rejection = str(error)
+        except AllocationTimeoutError as error:
+            ended = False
+            if limit >= self.filter_timeout:
+                self.devices.hopeless[wanted.key, node.name] = node.labels
+            raise PluginError(f"{running}: node {node.name}: {error}") from error
+        except AllocationError as error:
+            raise NodeError(f"{running}: {error}") from error
+        finally:
+            seconds = self._seconds() - began
+            self.devices.search_time.took(wanted.key, seconds, limit, ended=ended)
+        return search, "" if search else rejection, seconds
 
     @cached_property
     def _allocator(self) -> Allocator:

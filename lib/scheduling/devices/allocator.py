@@ -181,12 +181,12 @@ class _Search:
         fewest = 0
         for number, request in enumerate(claim.spec.devices.requests):
             options: list[tuple[str, str, ExactDeviceRequest]] = [
-                (each.name, request.name, each) for each in request.first_available
+                (alternative.name, request.name, alternative) for alternative in request.first_available
             ] or [(request.name, "", request.exactly or ExactDeviceRequest())]
             for option, (name, parent, spec) in enumerate(options):
                 key = index, number, option
                 self._requests[key] = self._request_to_meet(key, claim, name, parent, spec)
-            fewest += min(self._requests[index, number, each].count for each in range(len(options)))
+            fewest += min(self._requests[index, number, option].count for option in range(len(options)))
         if fewest > RESULTS_MAX_SIZE:
             raise AllocationError(
                 f"claim {claim}: number of requested devices {fewest} exceeds the claim limit of "
@@ -195,11 +195,11 @@ class _Search:
         self._constraints.append([*self._constraints_of(claim)])
 
     def _constraints_of(self, claim: ResourceClaim) -> Iterator[Constraint]:
-        for number, each in enumerate(claim.spec.devices.constraints):
-            if each.match_attribute is not None:
-                yield Constraint(each.requests, each.match_attribute, distinct=False)
-            elif each.distinct_attribute is not None:
-                yield Constraint(each.requests, each.distinct_attribute, distinct=True)
+        for number, constraint in enumerate(claim.spec.devices.constraints):
+            if constraint.match_attribute is not None:
+                yield Constraint(constraint.requests, constraint.match_attribute, distinct=False)
+            elif constraint.distinct_attribute is not None:
+                yield Constraint(constraint.requests, constraint.distinct_attribute, distinct=True)
             else:
                 raise AllocationError(
                     f"claim {claim}, constraint #{number}: empty constraint (unsupported constraint type?)"
@@ -241,9 +241,9 @@ class _Search:
                     raise AllocationError(
                         f"{where}: asks for all devices, but resource pool {pool} is currently {state}"
                     )
-            for each in pool.devices:
-                if self._selects(key, request, each) and self._has_enough(request, each):
-                    yield number, each
+            for device in pool.devices:
+                if self._selects(key, request, device) and self._has_enough(request, device):
+                    yield number, device
 
     # --- the search -------------------------------------------------------------------------------------
 
@@ -343,8 +343,8 @@ class _Search:
                         f"claim {self._claims[index]}, request {request.name}: cannot add device "
                         f"{device.id} because a claim constraint would not be satisfied"
                     )
-                for each in self._constraints[index][:number]:
-                    each.remove(request)
+                for before in self._constraints[index][:number]:
+                    before.remove(request)
                 return False
         if not is_shared:
             self._in_use[device.id].add(index)
@@ -362,8 +362,8 @@ class _Search:
         """Undo `_take`."""
         index, request = key[0], self._requests[key]
         chosen = self._chosen[index].pop()
-        for each in self._constraints[index]:
-            each.remove(request)
+        for constraint in self._constraints[index]:
+            constraint.remove(request)
         self._in_use[device.id].discard(index)
         if device.device.allow_multiple_allocations:
             # As in kube-scheduler, a device without capacities stays one that is shared already.
@@ -415,8 +415,11 @@ class _Search:
 def is_tolerated(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> bool:
     """Whether a taint doesn't matter. Source: k8s.io/dynamic-resource-allocation/resourceclaim."""
     return taint.effect not in ("NoSchedule", "NoExecute") or any(
-        each.effect in ("", taint.effect)
-        and each.key in ("", taint.key)
-        and (each.operator == "Exists" or (each.operator in ("", "Equal") and each.value == taint.value))
-        for each in tolerations
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+        )
+        for toleration in tolerations
     )

@@ -71,18 +71,20 @@ def names_claim(pod: Pod, claim: ResourceClaim) -> bool:
 
 def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether a claim was made for a pod: the pod is the owner that controls it."""
-    return any(each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
+    return any(
+        owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references
+    )
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether it is written that a pod uses a claim."""
-    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+    return any(user.uid == pod.metadata.uid for user in claim.status.reserved_for)
 
 
 def has_binding_conditions(claim: ResourceClaim) -> bool:
     """Whether a device of a claim must get ready first."""
     allocation = claim.status.allocation
-    return allocation is not None and any(each.binding_conditions for each in allocation.devices.results)
+    return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
 
 
 def is_ready(claim: ResourceClaim) -> bool:
@@ -93,11 +95,11 @@ def is_ready(claim: ResourceClaim) -> bool:
     for device in allocation.devices.results:
         if not device.binding_conditions:
             continue
-        of_device = (each for each in claim.status.devices if DeviceId.of(each) == DeviceId.of(device))
+        of_device = (status for status in claim.status.devices if DeviceId.of(status) == DeviceId.of(device))
         status = next(of_device, None)
         if status is None:
             return False
-        conditions = {each.type: each for each in status.conditions}
+        conditions = {condition.type: condition for condition in status.conditions}
         for name in device.binding_failure_conditions:
             failed = conditions.get(name)
             if failed and failed.status == "True":

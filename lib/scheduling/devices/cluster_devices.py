@@ -62,8 +62,8 @@ class ClusterDevices:
         self._counted: dict[str, AllocationResult] = {}
         """What is taken, by namespace/name of the claim."""
         self._pools: Pools | None = None
-        for each in objects:
-            self.put(each)
+        for thing in objects:
+            self.put(thing)
 
     def put(self, thing: DeviceObject) -> bool:
         """Store an object as the API server has it. Returns whether other resources are served now."""
@@ -112,9 +112,9 @@ class ClusterDevices:
         before, self.served = self.served, {}
         for name in self.classes:
             self.served[DEVICE_CLASS_PREFIX + name] = name
-        for each in sorted(self.classes.values(), key=_newest_last):
-            if resource := each.spec.extended_resource_name:
-                self.served[resource] = each.metadata.name
+        for kind in sorted(self.classes.values(), key=_newest_last):
+            if resource := kind.spec.extended_resource_name:
+                self.served[resource] = kind.metadata.name
         return before != self.served
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
@@ -155,22 +155,24 @@ class ClusterDevices:
         if labels is not node.labels:
             found = self._of_class(kind, node)
             self._of_classes[key] = node.labels, found
-        return DeviceUse(sum(each in self.taken for each in found), len(found))
+        return DeviceUse(sum(device in self.taken for device in found), len(found))
 
     def _of_class(self, kind: DeviceClass, node: NodeInfo) -> Sequence[DeviceId]:
         """The devices on a node; none if a selector fails for one of them, as in kube-scheduler."""
         offered = self.pools.offered(node)
         try:
-            return [each.id for each in offered if self._is_selected(kind, each.device, each.id.driver)]
+            return [
+                device.id for device in offered if self._is_selected(kind, device.device, device.id.driver)
+            ]
         except SelectorError:
             return ()
 
     def _is_selected(self, kind: DeviceClass, device: Device, driver: str) -> bool:
-        expressions = (each.cel.expression for each in kind.spec.selectors if each.cel)
+        expressions = (selector.cel.expression for selector in kind.spec.selectors if selector.cel)
         if not device.allow_multiple_allocations:
-            return all(self.selectors.match(each, device, driver) for each in expressions)
+            return all(self.selectors.match(expression, device, driver) for expression in expressions)
         seen = replace(device, allow_multiple_allocations=False)  # kube-scheduler doesn't hand this over here
-        return all(evaluate(each, seen, driver) for each in expressions)
+        return all(evaluate(expression, seen, driver) for expression in expressions)
 
     # --- what is taken ----------------------------------------------------------------------------------
 

@@ -148,19 +148,19 @@ class Counters:
     def _left_of(self, pool: Pool) -> dict[CounterKey, int]:
         """What the devices leave that are in use by others; it may be negative."""
         left: dict[CounterKey, int] = {
-            (pool.name, each.name, name): Quantity.parse(counter.value)
-            for each in pool.counters.values()
-            for name, counter in each.counters.items()
+            (pool.name, counter_set.name, name): Quantity.parse(counter.value)
+            for counter_set in pool.counters.values()
+            for name, counter in counter_set.counters.items()
         }
-        for each in [*pool.devices, *pool.elsewhere]:
-            if each.id in self._in_use:
-                for key, amount in _consumed(pool, each.device):
+        for device in [*pool.devices, *pool.elsewhere]:
+            if device.id in self._in_use:
+                for key, amount in _consumed(pool, device.device):
                     if key in left:
                         left[key] -= amount
         return left
 
 
 def _consumed(pool: Pool, device: Device) -> Iterator[tuple[CounterKey, int]]:
-    for each in device.consumes_counters:
-        for name, counter in each.counters.items():
-            yield (pool.name, each.counter_set, name), Quantity.parse(counter.value)
+    for consumption in device.consumes_counters:
+        for name, counter in consumption.counters.items():
+            yield (pool.name, consumption.counter_set, name), Quantity.parse(counter.value)

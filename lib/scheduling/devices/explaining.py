@@ -27,10 +27,10 @@ def why_no_devices(claims: Sequence[ResourceClaim], node: NodeInfo, devices: Clu
 
 
 def _found(spec: ExactDeviceRequest, node: NodeInfo, devices: ClusterDevices) -> str:
-    there = [each for pool in devices.pools.of(node) for each in pool.devices]
+    there = [device for pool in devices.pools.of(node) for device in pool.devices]
     if not there:
         return "no devices are there"
-    reasons = Counter(_why_not(spec, each, node, devices) for each in there)
+    reasons = Counter(_why_not(spec, device, node, devices) for device in there)
     free = reasons.pop("", 0)
     parts = [f"{many} {why}" for why, many in sorted(reasons.items())]
     if free:
@@ -67,4 +67,6 @@ def _selects(selectors: Sequence[DeviceSelector], device: PoolDevice, devices: C
 
 def _has(claim: ResourceClaim, device: DeviceId) -> bool:
     allocation = claim.status.allocation
-    return allocation is not None and any(DeviceId.of(each) == device for each in allocation.devices.results)
+    return allocation is not None and any(
+        DeviceId.of(result) == device for result in allocation.devices.results
+    )

@@ -75,7 +75,9 @@ def with_requests(
     Init containers use the devices of containers that start after them, before they get their own.
     """
     containers = [*all_containers(pod)]
-    brief = [i for i, each in enumerate(pod.spec.init_containers) if each.restart_policy != "Always"]
+    brief = [
+        i for i, container in enumerate(pod.spec.init_containers) if container.restart_policy != "Always"
+    ]
     requests: list[DeviceRequest] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(resources):
@@ -95,11 +97,11 @@ def with_requests(
                 names.add(request.name)
                 if largest is None or _count(largest) < _count(request):
                     largest = request
-        for each in of_brief:  # they run one after the other: the largest request is enough for all
-            name = largest.name if largest and each.request_name in names else each.request_name
-            mappings.append(RequestMapping(each.container_name, each.resource_name, name))
-        requests += [each for each in (largest, *own) if each]
-    requests.sort(key=lambda each: each.name)
+        for mapping in of_brief:  # they run one after the other: the largest request is enough for all
+            name = largest.name if largest and mapping.request_name in names else mapping.request_name
+            mappings.append(RequestMapping(mapping.container_name, mapping.resource_name, name))
+        requests += [request for request in (largest, *own) if request]
+    requests.sort(key=lambda request: request.name)
     spec = ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests)))
     return ResourceClaim(claim.metadata, spec, claim.status), tuple(mappings)
 
@@ -112,10 +114,10 @@ def _request(
     if not wanted:
         return None, []
     count, mappings = wanted.value, []
-    for each in reusable:
-        if each:
-            count -= _count(each)
-            mappings.append(RequestMapping(container.name, resource, each.name))
+    for reused in reusable:
+        if reused:
+            count -= _count(reused)
+            mappings.append(RequestMapping(container.name, resource, reused.name))
             if count <= 0:
                 return None, mappings
     position = sorted(container.resources.requests).index(resource)

@@ -61,7 +61,7 @@ class KeptAnswers:
 def what_is_claimed(claims: Iterable[ResourceClaim]) -> bytes:
     """Equal for claims that get their devices on the same nodes."""
     return msgspec.msgpack.encode(
-        [(each.spec.devices.requests, each.spec.devices.constraints) for each in claims]
+        [(claim.spec.devices.requests, claim.spec.devices.constraints) for claim in claims]
     )
 
 

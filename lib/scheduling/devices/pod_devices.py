@@ -284,7 +284,7 @@ class PodDevices:
     def free_claim(self) -> Status:
         """Take the devices of a claim away that is in the way, so that it can get others."""
         for claim in self.claims:
-            users = {each.uid for each in claim.status.reserved_for}
+            users = {user.uid for user in claim.status.reserved_for}
             if claim.metadata.name in self.unavailable and users <= {self.pod.metadata.uid}:
                 return Status(Code.UNSCHEDULABLE, (DEALLOCATED,), undo=(DeallocateClaim(claim),))
         if self.extended and self.extended.metadata.name != UNNAMED:
@@ -304,7 +304,9 @@ class PodDevices:
 
     @cached_property
     def _has_choices(self) -> bool:
-        return any(each.first_available for claim in self.claims for each in claim.spec.devices.requests)
+        return any(
+            request.first_available for claim in self.claims for request in claim.spec.devices.requests
+        )
 
     # --- a node was picked ------------------------------------------------------------------------------
 
@@ -398,10 +400,10 @@ def devices_of(
 
 
 def _score(claim: ResourceClaim, allocation: AllocationResult) -> int:
-    chosen = {each.request for each in allocation.devices.results}
+    chosen = {result.request for result in allocation.devices.results}
     return sum(
         MAX_SUBREQUESTS - i
         for request in claim.spec.devices.requests
-        for i, each in enumerate(request.first_available)
-        if f"{request.name}/{each.name}" in chosen
+        for i, alternative in enumerate(request.first_available)
+        if f"{request.name}/{alternative.name}" in chosen
     )

@@ -79,12 +79,12 @@ class Pools:
         self._all: dict[PoolKey, list[ResourceSlice]] = defaultdict(list)
         self._of_node: dict[str, list[ResourceSlice]] = defaultdict(list)
         self._shared: list[ResourceSlice] = []
-        for each in slices:
-            self._all[_key(each)].append(each)
-            if each.spec.node_name and not each.spec.shared_counters:
-                self._of_node[each.spec.node_name].append(each)
+        for resource_slice in slices:
+            self._all[_key(resource_slice)].append(resource_slice)
+            if resource_slice.spec.node_name and not resource_slice.spec.shared_counters:
+                self._of_node[resource_slice.spec.node_name].append(resource_slice)
             else:
-                self._shared.append(each)
+                self._shared.append(resource_slice)
         self._terms: dict[NodeSelector, NodeTerms] = {}
         self._known: dict[str, tuple[Mapping[str, str], Sequence[Pool]]] = {}
 
@@ -101,11 +101,13 @@ class Pools:
 
     def offered(self, node: NodeInfo) -> Iterator[PoolDevice]:
         """All devices of slices for a node, also those of pools that nothing can be taken from."""
-        for each in [*self._of_node.get(node.name, ()), *self._shared]:
-            if self._is_relevant(each, node):
-                of_each = each.spec.per_device_node_selection
+        for resource_slice in [*self._of_node.get(node.name, ()), *self._shared]:
+            if self._is_relevant(resource_slice, node):
+                of_each = resource_slice.spec.per_device_node_selection
                 yield from (
-                    found for found in _devices_of([each]) if not of_each or self.reaches(found.device, node)
+                    found
+                    for found in _devices_of([resource_slice])
+                    if not of_each or self.reaches(found.device, node)
                 )
 
     def reaches(self, device: Device, node: NodeInfo) -> bool:
@@ -114,21 +116,21 @@ class Pools:
 
     def _gather(self, node: NodeInfo) -> Sequence[Pool]:
         newest: dict[PoolKey, list[ResourceSlice]] = {}
-        for each in [*self._of_node.get(node.name, ()), *self._shared]:
-            if not self._is_relevant(each, node):
+        for resource_slice in [*self._of_node.get(node.name, ()), *self._shared]:
+            if not self._is_relevant(resource_slice, node):
                 continue
-            there = newest.setdefault(_key(each), [])
-            if there and each.spec.pool.generation < there[0].spec.pool.generation:
+            there = newest.setdefault(_key(resource_slice), [])
+            if there and resource_slice.spec.pool.generation < there[0].spec.pool.generation:
                 continue
-            if there and each.spec.pool.generation > there[0].spec.pool.generation:
+            if there and resource_slice.spec.pool.generation > there[0].spec.pool.generation:
                 there.clear()
-            there.append(each)
+            there.append(resource_slice)
         pools = [pool for key, slices in newest.items() if (pool := self._built(key, slices))]
         pools.sort(key=lambda pool: (_is_slow(pool), pool.driver, pool.name))
         return pools
 
-    def _is_relevant(self, each: ResourceSlice, node: NodeInfo) -> bool:
-        spec = each.spec
+    def _is_relevant(self, resource_slice: ResourceSlice, node: NodeInfo) -> bool:
+        spec = resource_slice.spec
         if spec.shared_counters:  # devices of other slices use them
             return True
         if spec.per_device_node_selection:
@@ -152,16 +154,28 @@ class Pools:
         whole = slices
         if len(slices) != slices[0].spec.pool.resource_slice_count:
             generation = slices[0].spec.pool.generation
-            if any(each.spec.pool.generation > generation for each in self._all[key]):
+            if any(resource_slice.spec.pool.generation > generation for resource_slice in self._all[key]):
                 return None
-            whole = [each for each in self._all[key] if each.spec.pool.generation == generation]
+            whole = [
+                resource_slice
+                for resource_slice in self._all[key]
+                if resource_slice.spec.pool.generation == generation
+            ]
             if len(whole) != slices[0].spec.pool.resource_slice_count:
                 pool.is_incomplete = True
                 return pool
-        slices = sorted(slices, key=lambda each: each.metadata.name)
-        pool.devices = [*_devices_of(each for each in slices if not each.spec.shared_counters)]
-        here = {each.metadata.name for each in slices}
-        pool.elsewhere = [*_devices_of(each for each in whole if each.metadata.name not in here)]
+        slices = sorted(slices, key=lambda resource_slice: resource_slice.metadata.name)
+        pool.devices = [
+            *_devices_of(
+                resource_slice for resource_slice in slices if not resource_slice.spec.shared_counters
+            )
+        ]
+        here = {resource_slice.metadata.name for resource_slice in slices}
+        pool.elsewhere = [
+            *_devices_of(
+                resource_slice for resource_slice in whole if resource_slice.metadata.name not in here
+            )
+        ]
         if why := _add_counters(pool, slices) or _why_invalid(pool):
             return Pool(*key, invalid=why)  # it has no devices, as in kube-scheduler
         return pool
@@ -172,19 +186,19 @@ def _key(of: ResourceSlice) -> PoolKey:
 
 
 def _devices_of(slices: Iterable[ResourceSlice]) -> Iterator[PoolDevice]:
-    for each in slices:
-        for device in each.spec.devices:
-            yield PoolDevice(DeviceId(*_key(each), device.name), device, each)
+    for resource_slice in slices:
+        for device in resource_slice.spec.devices:
+            yield PoolDevice(DeviceId(*_key(resource_slice), device.name), device, resource_slice)
 
 
 def _is_slow(pool: Pool) -> bool:
-    return any(each.device.binding_conditions for each in pool.devices)
+    return any(device.device.binding_conditions for device in pool.devices)
 
 
 def _add_counters(pool: Pool, slices: Iterable[ResourceSlice]) -> str:
     counters: dict[str, CounterSet] = {}
-    for each in slices:
-        for counter_set in each.spec.shared_counters:
+    for resource_slice in slices:
+        for counter_set in resource_slice.spec.shared_counters:
             if counter_set.name in counters:
                 return f"duplicate counter set name {counter_set.name}"
             counters[counter_set.name] = counter_set
@@ -195,12 +209,12 @@ def _add_counters(pool: Pool, slices: Iterable[ResourceSlice]) -> str:
 def _why_invalid(pool: Pool) -> str:
     """Two devices with a name, or a counter that there isn't; "" if all is well."""
     names: set[str] = set()
-    for each in pool.devices:
-        if each.device.name in names:
-            return f"duplicate device name {each.device.name}"
-        names.add(each.device.name)
-    for each in [*pool.devices, *pool.elsewhere]:
-        for consumed in each.device.consumes_counters:
+    for device in pool.devices:
+        if device.device.name in names:
+            return f"duplicate device name {device.device.name}"
+        names.add(device.device.name)
+    for device in [*pool.devices, *pool.elsewhere]:
+        for consumed in device.device.consumes_counters:
             counter_set = pool.counters.get(consumed.counter_set)
             if counter_set is None:
                 return f"counter set {consumed.counter_set} not found"

@@ -86,16 +86,16 @@ def _configurations(
 ) -> Iterable[DeviceAllocationConfiguration]:
     """Those of the classes, each once with all its requests; then those of the claim that are about them."""
     by_class: dict[str, list[RequestToMeet]] = {}
-    for each in met:
-        by_class.setdefault(each.device_class.metadata.name, []).append(each)
+    for request in met:
+        by_class.setdefault(request.device_class.metadata.name, []).append(request)
     for requests in by_class.values():
-        names = tuple(each.full_name for each in requests)
+        names = tuple(request.full_name for request in requests)
         for configuration in requests[0].device_class.spec.config:
             yield DeviceAllocationConfiguration(configuration.opaque, "FromClass", names)
     for own in claim.spec.devices.config:
         made = DeviceAllocationConfiguration(own.opaque, "FromClaim", own.requests)
         # Once for each request that it names, as in kube-scheduler.
-        yield from [made] * (sum(each.is_one_of(own.requests) for each in met) if own.requests else 1)
+        yield from [made] * (sum(request.is_one_of(own.requests) for request in met) if own.requests else 1)
 
 
 def _node_selector(devices: Iterable[PoolDevice], node_name: str) -> NodeSelector | None:
@@ -116,9 +116,10 @@ def _node_selector(devices: Iterable[PoolDevice], node_name: str) -> NodeSelecto
 
 
 def _add_new(more: Iterable[Requirement], to: list[Requirement]) -> None:
-    for each in more:
+    for requirement in more:
         if not any(
-            (each.key, each.operator, {*each.values}) == (there.key, there.operator, {*there.values})
+            (requirement.key, requirement.operator, {*requirement.values})
+            == (there.key, there.operator, {*there.values})
             for there in to
         ):
-            to.append(each)
+            to.append(requirement)

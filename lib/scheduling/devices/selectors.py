@@ -113,9 +113,9 @@ def _variable(device: Device, driver: str) -> dict[str, Any]:
     for name, attribute in device.attributes.items():
         domain, short = _domain_of(name, driver)
         attributes.setdefault(domain, {})[short] = _value_of(name, attribute)
-    for name, each in device.capacity.items():
+    for name, quantity in device.capacity.items():
         domain, short = _domain_of(name, driver)
-        capacity.setdefault(domain, {})[short] = CelQuantity.parse(each.value)
+        capacity.setdefault(domain, {})[short] = CelQuantity.parse(quantity.value)
     return {
         "driver": driver,
         "allowMultipleAllocations": device.allow_multiple_allocations,

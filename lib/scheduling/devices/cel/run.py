@@ -123,9 +123,9 @@ class Evaluation:
         self._cost.use(LIST)
         self._work.use(ELEMENT * len(elements))
         return [
-            each.value if at in node.optional else each
-            for at, each in enumerate(elements)
-            if at not in node.optional or each.is_there
+            element.value if at in node.optional else element
+            for at, element in enumerate(elements)
+            if at not in node.optional or element.is_there
         ]
 
     def _map(self, node: Map, scope: Scope) -> dict[Any, Any]:
@@ -150,12 +150,11 @@ class Evaluation:
             raise CelError(f"got '{shown}', expected iterable type")
         inner = dict(scope)
         inner[node.result_variable] = _Later(cache(lambda: self._begun(node, scope)))
-        for at, each in enumerate(over):
-            first, second = (at, each) if isinstance(over, list) else (key_value(each), over[each])
+        for key, value in enumerate(over) if isinstance(over, list) else over.items():
             if node.second_variable:
-                inner[node.variable], inner[node.second_variable] = first, second
+                inner[node.variable], inner[node.second_variable] = key_value(key), value
             else:
-                inner[node.variable] = each if isinstance(over, list) else first
+                inner[node.variable] = value if isinstance(over, list) else key_value(key)
             if self._or_error(node.condition, inner) is False:
                 break
             inner[node.result_variable] = self._or_error(node.step, inner)

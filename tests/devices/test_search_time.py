@@ -14,37 +14,49 @@ from lib.scheduling.decision import Outcome
 from lib.scheduling.devices.search_time import SHARE, SHORTEST, SearchTime
 from lib.scheduling.devices.selectors import Selectors
 from lib.scheduling.handle import Handle
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 
 LIMIT = 10.0
+NODE, OTHER = (NodeInfo(read(Node, {"metadata": {"name": name, "labels": {}}})) for name in ("n1", "n2"))
 
 
 def test_the_first_search_gets_all_the_time_and_those_after_it_little() -> None:
     time = SearchTime()
-    assert time.limit(b"first", LIMIT, 0) == LIMIT
-    time.took(b"first", 10, LIMIT, ended=False)
-    assert time.limit(b"second", LIMIT, 10) == pytest.approx(1, abs=0.02)  # a tenth of the 10 s
-    time.took(b"second", 1, 1, ended=False)
-    assert time.limit(b"third", LIMIT, 10) == pytest.approx(SHORTEST)
+    assert time.limit(b"first", NODE, LIMIT, 0) == LIMIT
+    time.took(b"first", NODE, 10, LIMIT, ended=False)
+    assert time.limit(b"second", NODE, LIMIT, 10) == pytest.approx(1, abs=0.02)  # a tenth of the 10 s
+    time.took(b"second", NODE, 1, 1, ended=False)
+    assert time.limit(b"third", NODE, LIMIT, 10) == pytest.approx(SHORTEST)
 
 
 def test_who_has_searched_in_vain_is_given_twice_the_time_when_there_is_so_much() -> None:
     time = SearchTime()
-    time.limit(b"first", LIMIT, 0)
-    time.took(b"first", 10, LIMIT, ended=False)
-    time.took(b"second", SHORTEST, SHORTEST, ended=False)
-    assert time.limit(b"second", LIMIT, 0.1) == 0
-    assert time.limit(b"second", LIMIT, 2 * SHORTEST / SHARE + 1) >= 2 * SHORTEST
-    assert time.limit(b"first", LIMIT, LIMIT) == 0
-    assert time.limit(b"first", LIMIT, LIMIT / SHARE + 1) == LIMIT
+    time.limit(b"first", NODE, LIMIT, 0)
+    time.took(b"first", NODE, 10, LIMIT, ended=False)
+    time.took(b"second", NODE, SHORTEST, SHORTEST, ended=False)
+    assert time.limit(b"second", NODE, LIMIT, 0.1) == 0
+    assert time.limit(b"second", NODE, LIMIT, 2 * SHORTEST / SHARE + 1) >= 2 * SHORTEST
+    assert time.limit(b"first", OTHER, LIMIT, LIMIT) == 0
+    assert time.limit(b"first", OTHER, LIMIT, LIMIT / SHARE + 1) == LIMIT
+
+
+def test_who_was_given_all_the_time_is_not_tried_again_there_until_devices_may_be_there() -> None:
+    time = SearchTime()
+    time.took(b"first", NODE, LIMIT, time.limit(b"first", NODE, LIMIT, 0), ended=False)
+    later = LIMIT / SHARE + 1
+    assert time.limit(b"first", NODE, LIMIT, later) == 0
+    assert time.limit(b"first", OTHER, LIMIT, later) == LIMIT
+    time.devices_may_be_there()
+    assert time.limit(b"first", NODE, LIMIT, later) == LIMIT
 
 
 def test_searches_that_end_soon_leave_all_the_time() -> None:
     time = SearchTime()
     for number in range(10_000):
-        assert time.limit(b"usual", LIMIT, number / 1000) == LIMIT
-        time.took(b"usual", 0.005, LIMIT, ended=True)
+        assert time.limit(b"usual", NODE, LIMIT, number / 1000) == LIMIT
+        time.took(b"usual", NODE, 0.005, LIMIT, ended=True)
 
 
 class Clock:

@@ -51,11 +51,6 @@ class ClusterDevices:
         """Which claims get their devices on which nodes."""
         self.search_time = SearchTime()
         """What is left for searches that take long."""
-        self.hopeless: dict[tuple[bytes, str], Mapping[str, str]] = {}
-        """Searches that took too long: by what is claimed and the name of a node, the node's labels then.
-
-        Until devices come, change or are free, they aren't worth another try.
-        """
         self._of_classes: dict[tuple[str, str], tuple[Mapping[str, str], Sequence[DeviceId]]] = {}
         """By the names of a class and a node: the node's labels, and the devices."""
         self._searches = 0
@@ -102,7 +97,7 @@ class ClusterDevices:
         """What was found by searches may be no longer so."""
         self._of_classes.clear()
         self._searches += 1
-        self.hopeless.clear()
+        self.search_time.devices_may_be_there()
         self.answers.clear()
         self.taken.changes.clear()  # only the answers knew these numbers; else each pool ever seen had one
 
@@ -186,7 +181,7 @@ class ClusterDevices:
     def unreserve(self, uid: str) -> None:
         """An allocation will not be written."""
         if self._forget_pending(uid):
-            self.hopeless.clear()
+            self.search_time.devices_may_be_there()
 
     def _forget_pending(self, uid: str) -> bool:
         if (claim := self.pending.pop(uid, None)) and claim.status.allocation:
@@ -227,7 +222,7 @@ class ClusterDevices:
         if now != before:
             if before:
                 self.taken.remove(before)
-                self.hopeless.clear()
+                self.search_time.devices_may_be_there()
             if now:
                 self.taken.add(now)
 

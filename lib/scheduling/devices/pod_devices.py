@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from math import inf
 from random import Random
 
 from msgspec.structs import replace
@@ -216,7 +215,8 @@ class PodDevices:
     def _search(self, node: NodeInfo, wanted: _Wanted) -> tuple[Search | None, str, float]:
         """What the claims get on a node, or why they don't get it; and how many seconds the search took."""
         running, ended, began = 'running "DynamicResources" filter plugin', True, self._seconds()
-        limit = self._limit(wanted.key, node, began)
+        search_time = self.devices.search_time
+        limit = search_time.limit(wanted.key, node, self.filter_timeout, began)
         if not limit:  # it would hold up all pods again
             raise PluginError(f"{running}: node {node.name}: {TOO_LONG}")
         search, rejection = None, CANNOT_ALLOCATE
@@ -226,14 +226,12 @@ class PodDevices:
             rejection = str(error)
         except AllocationTimeoutError as error:
             ended = False
-            if limit >= self.filter_timeout:
-                self.devices.hopeless[wanted.key, node.name] = node.labels
             raise PluginError(f"{running}: node {node.name}: {error}") from error
         except AllocationError as error:
             raise NodeError(f"{running}: {error}") from error
         finally:
             seconds = self._seconds() - began
-            self.devices.search_time.took(wanted.key, seconds, limit, ended=ended)
+            search_time.took(wanted.key, node, seconds, limit, ended=ended)
         return search, "" if search else rejection, seconds
 
     @cached_property
@@ -242,14 +240,6 @@ class PodDevices:
         return Allocator(
             devices.pools, devices.selectors, devices.classes, devices.taken, self.random, self._seconds
         )
-
-    def _limit(self, claimed: bytes, node: NodeInfo, now: float) -> float:
-        """How many seconds to search on a node; 0 for none at all."""
-        if not self.filter_timeout:
-            return inf
-        if self.devices.hopeless.get((claimed, node.name)) == node.labels:
-            return 0.0
-        return self.devices.search_time.limit(claimed, self.filter_timeout, now)
 
     def _search_again(self, node: NodeInfo, claims: list[ResourceClaim]) -> Iterator[AllocationResult]:
         """What the claims get on a node where they are known to get their devices."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from lib.scheduling.devices.cel.declarations import declarations
 from lib.scheduling.devices.cel.formatting import ALLOWED, WRONG, clauses
+from lib.scheduling.devices.cel.functions import CONVERTED
 from lib.scheduling.devices.cel.library import new_environment, pattern_error
 from lib.scheduling.devices.cel.run import Evaluation
 from lib.scheduling.devices.cel.syntax import (
@@ -41,7 +42,7 @@ FIELDS = {
 }
 """The fields of the variable `device`, with their types."""
 
-TYPES = (
+TYPE_NAMES = (
     "kubernetes.Quantity",
     "kubernetes.Semver",
     "kubernetes.URL",
@@ -106,7 +107,7 @@ def environment(*, is_vague: bool) -> Any:
     """What expressions may use. is_vague: see `_is_vague`."""
     fields = {DEVICE + name: type_ for name, type_ in FIELDS.items()}
     variables = {"device": "map<string,dyn>"} if is_vague else fields
-    variables |= {name: f"type<{name}>" for name in TYPES}
+    variables |= {name: f"type<{name}>" for name in TYPE_NAMES}
     declared = declarations()
     functions = [
         {"name": name, "overloads": [{"signature": each.signature, "return": each.result} for each in forms]}
@@ -150,9 +151,7 @@ def _is_vague(node: Node) -> bool:
 
 # --- literals -------------------------------------------------------------------------------------------
 
-CONVERSIONS = frozenset(
-    ["bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"]
-)
+CONVERSIONS = frozenset([*CONVERTED, "dyn", "string", "type"])
 """Their results for constants are found out before the evaluation."""
 
 Types = Mapping[int, str]

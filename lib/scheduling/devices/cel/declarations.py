@@ -21,14 +21,14 @@ from lib.scheduling.devices.cel.kubernetes import KUBERNETES
 
 NUMBERS = ("int", "uint", "double")
 ALIKE = [(each, each) for each in ("bool", "duration", "timestamp", "string", "bytes")]
-ORDERED = "{" + "|".join(",".join(each) for each in [*product(NUMBERS, NUMBERS), *ALIKE]) + "}"
+ORDERED_PAIRS = "{" + "|".join(",".join(each) for each in [*product(NUMBERS, NUMBERS), *ALIKE]) + "}"
 """What can be compared. The library itself doesn't compare numbers of several types."""
 
 DECLARED = (
-    rf"_\<_({ORDERED}) bool",
-    rf"_\<=_({ORDERED}) bool",
-    rf"_\>_({ORDERED}) bool",
-    rf"_\>=_({ORDERED}) bool",
+    rf"_\<_({ORDERED_PAIRS}) bool",
+    rf"_\<=_({ORDERED_PAIRS}) bool",
+    rf"_\>_({ORDERED_PAIRS}) bool",
+    rf"_\>=_({ORDERED_PAIRS}) bool",
     r"cel\.@mapInsert(map<~A,~B>,~A,~B)",
     r"cel\.@mapInsert(map<~A,~B>,map<~A,~B>)",
     "optional_type<~A>.or(optional_type<~A>)",

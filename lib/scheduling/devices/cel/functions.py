@@ -293,10 +293,13 @@ def _value(optional: Optional) -> Any:
     return optional.value
 
 
-COMPARED = "{int|uint|double|bool|duration|timestamp|string|bytes}"
-SUMMED = "{int|uint|double|duration}"
 CONVERTED = ("bool", "bytes", "double", "duration", "int", "timestamp", "uint")
+"""Types with a function of their name, which leaves their own values as they are."""
+
+ORDERED = "{int|uint|double|bool|duration|timestamp|string|bytes}"
+SUMMED = "{int|uint|double|duration}"
 SIZED = "{bytes|list<~A>|map<~A,~B>|string}"
+"""Choices of types, in a form."""
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "type(~A) type<~A>": lambda value: TypeValue(type_name(value)),
@@ -346,12 +349,12 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     # lists and sets
     "list<~A>.indexOf(~A) int": lambda values, wanted: next(_places(values, wanted), -1),
     "list<~A>.lastIndexOf(~A) int": lambda values, wanted: max(_places(values, wanted), default=-1),
-    f"list<{COMPARED}>.isSorted() bool": _is_sorted,
-    f"list<{COMPARED}>.min() {COMPARED}": _extreme("min", _is_less),
-    f"list<{COMPARED}>.max() {COMPARED}": _extreme("max", lambda one, best: _is_less(best, one)),
+    f"list<{ORDERED}>.isSorted() bool": _is_sorted,
+    f"list<{ORDERED}>.min() {ORDERED}": _extreme("min", _is_less),
+    f"list<{ORDERED}>.max() {ORDERED}": _extreme("max", lambda one, best: _is_less(best, one)),
     f"list<{SUMMED}>.sum() {SUMMED}": _sum,
-    f"list<{COMPARED}>.sort()": _sorted,
-    f"list<~T>.@sortByAssociatedKeys(list<{COMPARED}>)": _sorted,
+    f"list<{ORDERED}>.sort()": _sorted,
+    f"list<~T>.@sortByAssociatedKeys(list<{ORDERED}>)": _sorted,
     "list<~A>.slice(int,int)": _slice,
     "list<list<~A>>.flatten()": _flatten,
     "list<dyn>.flatten(int)": _flatten,

@@ -262,16 +262,16 @@ def _can(parse: Callable[..., Any]) -> Callable[..., bool]:
     return function
 
 
-ORDERED = "{kubernetes.Quantity|kubernetes.Semver}"
+QUANTITY_OR_SEMVER = "{kubernetes.Quantity|kubernetes.Semver}"
 
 KUBERNETES: Mapping[str, Callable[..., Any]] = {
     "quantity(string) kubernetes.Quantity": CelQuantity.parse,
     "isQuantity(string) bool": _can(CelQuantity.parse),
     "semver(string{|,bool}) kubernetes.Semver": _semver,
     "isSemver(string{|,bool}) bool": _can(_semver),
-    f"{ORDERED}.isGreaterThan({ORDERED}) bool": operator.gt,
-    f"{ORDERED}.isLessThan({ORDERED}) bool": operator.lt,
-    f"{ORDERED}.compareTo({ORDERED}) int": lambda a, b: (a > b) - (a < b),
+    f"{QUANTITY_OR_SEMVER}.isGreaterThan({QUANTITY_OR_SEMVER}) bool": operator.gt,
+    f"{QUANTITY_OR_SEMVER}.isLessThan({QUANTITY_OR_SEMVER}) bool": operator.lt,
+    f"{QUANTITY_OR_SEMVER}.compareTo({QUANTITY_OR_SEMVER}) int": lambda a, b: (a > b) - (a < b),
     "kubernetes.Quantity.add({kubernetes.Quantity|int}) kubernetes.Quantity": _sum(1),
     "kubernetes.Quantity.sub({kubernetes.Quantity|int}) kubernetes.Quantity": _sum(-1),
     "sign(kubernetes.Quantity) int": lambda value: (value.nano > 0) - (value.nano < 0),

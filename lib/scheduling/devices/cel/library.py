@@ -12,7 +12,7 @@ from lib.scheduling.devices.cel.values import CelError
 
 PACKAGE = "cel-expr-python"
 
-MOST_TEXT = 10_000
+MOST_SEARCHED = 10_000
 """The longest text in which all matches are searched: that takes quadratic time at worst. No pattern is
 longer, as 1,000 of them are kept.
 """
@@ -83,7 +83,7 @@ def find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     """All matches, or so many. CelError if the text is too long, or that is no regular expression."""
     if most == 0:
         return []
-    if len(text) > MOST_TEXT:
+    if len(text) > MOST_SEARCHED:
         raise CelError("the text is too long to search for all matches")
     found = _found(text, pattern, REPLACE_ALL)
     return found if most < 0 else found[:most]
@@ -98,7 +98,7 @@ def _found(text: str, pattern: str, expression: str) -> list[str]:
 
 
 def _check(pattern: str, prefix: str = "") -> None:
-    if len(pattern) > MOST_TEXT:
+    if len(pattern) > MOST_SEARCHED:
         raise CelError(f"{prefix}the pattern is too long")
     if why := pattern_error(pattern):
         raise CelError(f"{prefix}error parsing regexp: {why}")

@@ -58,7 +58,7 @@ def added(consumed: Consumed, more: Mapping[str, str], sign: int = 1) -> Consume
 def _amount_of(wanted: str | None, capacity: DeviceCapacity) -> str:
     """The amount that is taken: what is wanted, rounded up as the capacity's policy says.
 
-    Who wants none gets the policy's default, or all.
+    A request that wants none gets the policy's default, or all.
     """
     policy = capacity.request_policy
     if wanted is None:

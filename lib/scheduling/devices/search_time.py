@@ -36,8 +36,9 @@ class SearchTime:
     def limit(self, claimed: bytes, node: NodeInfo, most: float, now: float) -> float:
         """How long a search of a node may take: `most`, if others have left that. `most` is 0 for no limit.
 
-        0 if it isn't worth another try. Who has searched in vain is given twice the time at the next try, as
-        soon as there is so much. Who was given all of it isn't tried again until devices may be there.
+        0 if it isn't worth another try. Claims that were searched in vain get twice the time at the next try,
+        as soon as there is so much. Where they got all of it, they aren't searched again until devices may be
+        there.
         """
         if not most:
             return inf

@@ -42,7 +42,7 @@ class Taken:
                 yield device
 
     def add(self, allocation: AllocationResult) -> None:
-        """A claim has this. Who has only admin access takes nothing."""
+        """A claim has this. Admin access takes nothing."""
         self._count(allocation, 1)
 
     def remove(self, allocation: AllocationResult) -> None:

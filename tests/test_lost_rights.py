@@ -11,14 +11,15 @@ from canned import CannedServer, Json, canned
 from cluster import PATIENCE, eventually
 from later import Later
 
+from lib.kube import resources
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.errors import ForbiddenError
 from lib.kube.informer import Informer
 from lib.kube.listers import Listers
-from lib.kube.paths import ASK_AGAIN, LONGEST_REFUSAL
+from lib.kube.reading import ASK_AGAIN, LONGEST_REFUSAL
 from lib.kube.resources import ALL, NAMESPACE_LABELS, NAMESPACES
-from lib.kube.source import UNCOUNTED, ClusterSource, PollingSource
+from lib.kube.source import ClusterSource, PollingSource
 
 PODS, CLAIMS = "/api/v1/pods", "/api/v1/persistentvolumeclaims"
 
@@ -89,7 +90,7 @@ class Reader:
         self.server.end_watches()
         if isinstance(self._source, Informer):
             # The watch's end is taken from the queue later; the next one may be opened then.
-            reflectors = [*self._source._pods, *self._source.storage.reflectors]
+            reflectors = [*self._source._pods.reflectors, *self._source.storage.reflectors]
             eventually(lambda: self._take_lines() or all(each.pause is not None for each in reflectors))
 
     def _take_lines(self) -> None:
@@ -144,7 +145,9 @@ def test_who_loses_the_right_goes_on_without_until_it_is_back(
         reader.poll()
         assert not {"web", "old", "of-ours"} & {each.object.metadata.uid for each in reader.told}
     reader.knows(OURS)
-    assert f"{UNCOUNTED}, as this has been refused for 30 s: GET" in caplog.text.replace("WATCH", "GET")
+    assert f"{resources.PODS.elsewhere}, as this has been refused for 30 s: GET" in caplog.text.replace(
+        "WATCH", "GET"
+    )
     warned = caplog.text.count("refused for 30 s")
     reader.machine.seconds += ASK_AGAIN
     reader.knows(OURS)

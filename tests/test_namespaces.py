@@ -9,7 +9,7 @@ import pytest
 from cluster import Cluster, Json, eventually, refusals
 from faults import ALWAYS, Fault, answer, faulty
 
-from lib.kube.source import UNCOUNTED
+from lib.kube.resources import PODS
 from scripts.servers.kubectl import kubectl_proxy
 
 ON_ONE_SERVER = True
@@ -91,7 +91,7 @@ def test_rights_in_one_namespace_are_enough(teams: Cluster, limited: str, how: l
         eventually(lambda: "deletionTimestamp" in teams.pod("low", OURS)["metadata"])
         refused = refusals(poller.said)
         assert len(refused) == 2, poller.said
-        assert UNCOUNTED in refused[0]
+        assert PODS.elsewhere in refused[0]
         assert "the labels of other namespaces are not known" in refused[1]
     assert "nodeName" not in teams.pod("theirs", THEIRS)["spec"]
 
@@ -124,7 +124,7 @@ def test_namespaces_are_watched_one_by_one_and_listed_together(teams: Cluster) -
         faulty(teams.proxy, not_all, gone) as between,
         teams.running_poller(*options, proxy=between.url) as poller,
     ):
-        poller.says(UNCOUNTED)
+        poller.says(PODS.elsewhere)
         for namespace in (OURS, THEIRS):
             teams.add_pod("web", namespace=namespace)
             poller.says(f"{namespace}/web is bound to n1")

@@ -11,7 +11,7 @@ from objects import node
 
 from lib.kube.api import Api
 from lib.kube.informer import Informer
-from lib.kube.paths import LONGEST_REFUSAL
+from lib.kube.reading import LONGEST_REFUSAL
 from lib.scheduling.cache import Cache
 
 CLAIMS = "/api/v1/persistentvolumeclaims"

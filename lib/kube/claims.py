@@ -11,9 +11,9 @@ from typing import Any
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Kind, is_older
 from lib.kube.decoding import Listing
-from lib.kube.errors import ApiError, ForbiddenError, LostAnswerError, UnreachableError
+from lib.kube.errors import ApiError, LostAnswerError, UnreachableError
 from lib.kube.lookup import Lookup, PendingError
-from lib.kube.paths import Narrowing
+from lib.kube.reading import Reading
 from lib.kube.resources import ALL, Need
 from lib.kube.store import Store, key_of
 
@@ -29,9 +29,8 @@ class Claims(ABC):
         self.unseen = ""
         self.unlisted: Mapping[str, Any] = {}
         self.need = need
-        self._of_claims, *self._others = need.resources
-        self._api = api.with_short_timeouts()
-        self._narrowing = Narrowing(namespaces if self._of_claims.inside else (), api.system)
+        self._system, api = api.system, api.with_short_timeouts()
+        self._readings = [Reading(api, each, namespaces) for each in need.resources]
 
     @property
     @abstractmethod
@@ -45,11 +44,6 @@ class Claims(ABC):
 
     def _note_errors(self, errors: str) -> None:
         self.unseen = f"{self.need.claimed} can't be read: {errors}" if errors else ""
-
-    @property
-    def _unseen_elsewhere(self) -> str:
-        """What is logged when the claims of other namespaces can't be read."""
-        return f"{self.need.claimed} of pods of other namespaces are not counted"
 
 
 class PolledClaims(Claims):
@@ -76,7 +70,7 @@ class PolledClaims(Claims):
         UnreachableError when nothing answers.
         """
         self._lookup.begin([ALL])
-        self._lookup.wait(self._api.system.monotonic() + patience)
+        self._lookup.wait(self._system.monotonic() + patience)
         found = self._lookup.of(ALL)
         if not isinstance(found, PendingError):
             self._note_errors(str(found) if isinstance(found, ApiError) else "")
@@ -86,10 +80,9 @@ class PolledClaims(Claims):
         """All of it, by path. ApiError with all that is wrong when a part can't be read."""
         listings: dict[str, Listing[Any]] = {}
         errors: list[str] = []
-        for each in self.need.resources:
+        for each in self._readings:
             try:
-                is_claims = each is self._of_claims
-                listings[each.path] = self._claims() if is_claims else self._api.list(each.path, each.kind)
+                listings[each.resource.path] = each.list()
             except UnreachableError:
                 raise
             except ApiError as error:
@@ -100,24 +93,11 @@ class PolledClaims(Claims):
             raise ApiError("; ".join(errors))
         return listings
 
-    def _claims(self) -> Listing[Any]:
-        """The claims: of all namespaces if we may list them, else of those that are served."""
-        claims, kind = self._of_claims, self._of_claims.kind
-        paths = self._narrowing.paths(claims)
-        try:
-            found = self._api.list_each(paths, kind)
-        except ForbiddenError as error:
-            self._narrowing.do_without(claims.path, error, self._unseen_elsewhere)
-            return self._api.list_each(self._narrowing.paths(claims), kind)
-        for path in paths:
-            self._narrowing.was_read(path)
-        return found
-
     def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyChange]:
         """The changes since the last call. An unlisted claim is gone if a later list is without it."""
         for path, listing in listings.items():
             yield from self._stores[path].replace(listing.items)
-            for each in self.unlisted.values() if path == self._of_claims.path else ():
+            for each in self.unlisted.values() if path == self.need.resources[0].path else ():
                 made, listed = each.metadata.resource_version, listing.resource_version
                 if key_of(each.metadata) not in self._stores[path] and not is_older(listed, made):
                     yield Change(Kind.DELETED, each, each)

@@ -14,12 +14,14 @@ from lib.kube.changes import AnyChange, unassigned_pod
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
-from lib.kube.objects import UNFINISHED, Node, Pod
+from lib.kube.objects import UNFINISHED, Pod
 from lib.kube.pager import read_at_once
+from lib.kube.reading import Reading
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.resources import DEVICES, NODES, PODS, VOLUMES
-from lib.kube.source import UNCOUNTED, ClusterSource, Delta, changes_by_page
-from lib.kube.store import Store
+from lib.kube.source import ClusterSource, Delta, changes_by_page
+from lib.kube.store import Store, one_store
+from lib.kube.watched import Watched
 from lib.kube.watched_claims import WatchedClaims
 from lib.kube.watched_services import WatchedServices
 
@@ -38,27 +40,28 @@ class Informer(ClusterSource):
         self._lines: Queue[WatchLine] = api.system.queue()
         self._services = WatchedServices(api, namespaces, self._lines)
         self.listers = Listers(api, namespaces, self._services)
-        self._nodes = Reflector(api, NODES.path, Node, Store[Node](), self._lines)
-        self._pods = [self._pod_reflector(PODS.path)]
-        self._claims = [WatchedClaims(api, namespaces, kinds, self._lines) for kinds in (VOLUMES, DEVICES)]
-        self.storage, self.devices = self._claims
-
-    def _pod_reflector(self, path: str) -> Reflector[Pod]:
+        self._nodes = Watched(Reading(api, NODES), self._lines, one_store())
         # The store that a pod joins comes before the one that it leaves, as when polling.
         assigned, unassigned = Store[Pod](keeps_unreadable=True), Store[Pod](oldest_first=True)
         by_node = [(assigned, _has_node), (unassigned, self._is_ours)]
-        return Reflector(self._api, path, Pod, by_node, self._lines, fieldSelector=UNFINISHED)
+        pods = Reading(api, PODS, namespaces, fieldSelector=UNFINISHED)
+        self._pods = Watched(pods, self._lines, by_node)
+        self._claims = [WatchedClaims(api, namespaces, need, self._lines) for need in (VOLUMES, DEVICES)]
+        self.storage, self.devices = self._claims
+
+    @property
+    def _nodes_and_pods(self) -> "list[Reflector[Any]]":
+        return [*self._nodes.reflectors, *self._pods.reflectors]
 
     @property
     def _all(self) -> "list[Reflector[Any]]":
         """The reflectors whose changes a poll returns."""
-        return [self._nodes, *self._pods, *(each for claims in self._claims for each in claims.reflectors)]
+        return [*self._nodes_and_pods, *(each for claims in self._claims for each in claims.reflectors)]
 
     def first_changes(self) -> Iterator[AnyChange]:
         """The nodes and the pods on them, before the first poll: they are in the lists that it uses."""
         if not self._listed_once:
-            reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
-            lists = [(each.stores[0][0], pager) for each in reflectors if (pager := each.pager())]
+            lists = [(each.stores[0][0], pager) for each in self._nodes_and_pods if (pager := each.pager())]
             yield from changes_by_page(lists)
 
     def poll(self, patience: float = PATIENCE) -> Delta:
@@ -68,16 +71,15 @@ class Informer(ClusterSource):
         ApiError when a watch can't be opened.
         """
         self._take_lines()
-        reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
         if self._listed_once:  # else `first_changes` has read them
-            read_at_once(pager for each in reflectors if (pager := each.pager()))
+            read_at_once(pager for each in self._nodes_and_pods if (pager := each.pager()))
         self._listed_once = True
-        self._go_on([self._nodes])
-        self._go_on_with_pods()
+        self._open(self._nodes)
+        self._open(self._pods)
         due = self._claims
         while due:
             for claims in due:
-                claims.open_due_watches(patience)
+                self._tell(claims.open_due_watches(patience))
             self._take_lines()  # what was listed
             due = [
                 each for each in self._claims if each.is_due
@@ -94,7 +96,7 @@ class Informer(ClusterSource):
             seconds = min(seconds, PATIENCE)
         until = self._api.system.monotonic() + seconds
         while not self._delta.changes:
-            to_open: list[Reflector[Any]] = [self._nodes, *self._pods]
+            to_open = self._nodes_and_pods
             to_open += (each for claims in self._claims for each in claims.to_open)
             pauses = [each.pause for each in to_open if each.pause is not None]
             left = min([until - self._api.system.monotonic(), *pauses])
@@ -103,53 +105,27 @@ class Informer(ClusterSource):
             with suppress(Empty):
                 self._take(self._lines.get(timeout=min(left, LONGEST_DOZE)))
 
+    def _open(self, watched: Watched) -> None:
+        """Open the watches that are due: of all namespaces if we may, else of the served ones.
+
+        ApiError when one can't be opened.
+        """
+        watched.widen()
+        try:
+            self._go_on(watched.reflectors)
+        except ForbiddenError as error:
+            watched.reading.do_without(error)
+            self._tell(watched.narrow())
+            self._go_on(watched.reflectors)
+        watched.note_open()
+
     def _go_on(self, reflectors: Iterable[Reflector[Any]]) -> None:
-        """Open the watches that are due. ApiError when one can't be opened."""
         for each in reflectors:
             if trouble := each.trouble:
                 each.trouble = None
                 raise trouble
             if each.pause == 0:
                 each.resume(partial(self._list, each))
-
-    def _go_on_with_pods(self) -> None:
-        """Open the watches of pods that are due: of all namespaces if we may, else of the served ones."""
-        if self._pods[0].path != PODS.path and PODS.path not in self._narrowing:
-            self._try_all_namespaces()
-        try:
-            self._go_on(self._pods)
-        except ForbiddenError as error:
-            if self._pods[0].path != PODS.path:
-                raise
-            self._narrowing.do_without(PODS.path, error, UNCOUNTED)
-            self._watch_pods_of_namespaces()
-            self._go_on(self._pods)
-        for each in self._pods:
-            if each.pause is None:
-                self._narrowing.was_read(each.path)
-
-    def _watch_pods_of_namespaces(self) -> None:
-        (everywhere,) = self._pods
-        self._tell(everywhere.keep(self._namespaces))
-        self._pods = [self._pod_reflector(path) for path in self._narrowing.paths(PODS)]
-        for each in self._pods:
-            each.take_over([everywhere])
-
-    def _try_all_namespaces(self) -> None:
-        """Watch the pods of all namespaces if that is allowed by now; else go on as before."""
-        everywhere = self._pod_reflector(PODS.path)
-        everywhere.take_over(self._pods)
-        changes: list[AnyChange] = []
-        try:
-            everywhere.resume(lambda: changes.extend(everywhere.list()))
-        except ForbiddenError as error:
-            self._narrowing.do_without(PODS.path, error, UNCOUNTED)
-            return
-        for each in self._pods:
-            each.close()
-        self._pods = [everywhere]
-        self._tell(changes)
-        self._delta.complete = True
 
     def _tell(self, changes: Iterable[AnyChange]) -> None:
         """Let the next poll return changes."""
@@ -170,10 +146,10 @@ class Informer(ClusterSource):
 
     def _list(self, reflector: Reflector[Any]) -> None:
         """List again: the pods of all served namespaces together, as only then the delta is complete."""
-        together = self._pods if reflector in self._pods else [reflector]
-        for each in together:
+        is_of_pods = reflector in self._pods.reflectors
+        for each in self._pods.reflectors if is_of_pods else [reflector]:
             self._tell(each.list())
-        self._delta.complete |= reflector in self._pods
+        self._delta.complete |= is_of_pods
 
 
 def _has_node(pod: Pod) -> bool:

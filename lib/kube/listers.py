@@ -20,8 +20,9 @@ from lib.kube.objects import (
     Service,
     StatefulSet,
 )
-from lib.kube.paths import Narrowing, path_of, paths_of, segment
+from lib.kube.paths import path_of, paths_of, segment
 from lib.kube.pod_groups import PodGroups
+from lib.kube.reading import Permission, Reading
 from lib.kube.resources import Need, resource_of
 
 MAX_SELECTORS = 10_000
@@ -59,8 +60,9 @@ class Listers:
     ) -> None:
         self._api = api.with_short_timeouts()
         self._served = served
-        self._narrowing = Narrowing(served, api.system)
         self.system = system = api.system
+        self._all_namespaces = Reading(self._api, resources.NAMESPACES, served)
+        self._each_namespace = {name: self._permission(name) for name in served}
         of_namespaces = partial(Lookup[Any, Any], threads=MAX_THREADS, system=system)
         selectors = of_namespaces("selectors", self._selector, keep=MAX_SELECTORS, alike=lambda key: key[:3])
         self._lookups: Mapping[Need, Lookup[Any, Any]] = {
@@ -92,30 +94,32 @@ class Listers:
         return self._api.list_each(paths_of(resources.BUDGETS, self._served), PodDisruptionBudget)
 
     def _namespaces(self, _: str) -> Listing[Namespace]:
-        everywhere = resources.NAMESPACES.path
-        if everywhere not in self._narrowing:
+        if not self._all_namespaces.is_done_without():
             try:
-                found = self._api.list(everywhere, Namespace)
+                found = self._api.list(resources.NAMESPACES.path, Namespace)
             except ForbiddenError as error:
-                self._narrowing.do_without(everywhere, error, "the labels of other namespaces are not known")
+                self._all_namespaces.do_without(error)
             else:
-                self._narrowing.was_read(everywhere)
+                self._all_namespaces.was_read()
                 return found
-        served = (self._namespace(name) for name in self._served)
+        served = (self._namespace(*each) for each in self._each_namespace.items())
         return Listing([each for each in served if each])
 
-    def _namespace(self, name: str) -> Namespace | None:
-        path = f"{resources.NAMESPACES.path}/{segment(name)}"
-        if path in self._narrowing:
+    def _permission(self, namespace: str) -> Permission:
+        path = f"{resources.NAMESPACES.path}/{namespace}"
+        return Permission(path, self.system, f"going on without the labels of namespace {namespace}")
+
+    def _namespace(self, name: str, permission: Permission) -> Namespace | None:
+        if permission.is_done_without():
             return None
         try:
-            found = self._api.get(path, Namespace)
+            found = self._api.get(f"{resources.NAMESPACES.path}/{segment(name)}", Namespace)
         except NotFoundError:
             return None
         except ForbiddenError as error:
-            self._narrowing.do_without(path, error, f"going on without the labels of namespace {name}")
+            permission.do_without(error)
             return None
-        self._narrowing.was_read(path)
+        permission.was_read()
         return found
 
     def _node_metrics(self, _: str) -> Listing[NodeMetrics]:

@@ -4,57 +4,58 @@ Counterpart: k8s.io/client-go, tools/cache/reflector.go
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Queue
 from typing import Any, Generic
 
 from lib.kube.api import Api, Watch
 from lib.kube.changes import Change, Changed
-from lib.kube.decoding import decode_event
+from lib.kube.decoding import Listing, decode_event
 from lib.kube.errors import ApiError, GoneError, LostAnswerError
 from lib.kube.pager import ListPager
-from lib.kube.paths import is_listed_at
-from lib.kube.store import Store, key_of
+from lib.kube.resources import Resource
+from lib.kube.store import Stores, key_of
 
 log = logging.getLogger(__name__)
 
 SHORTEST_WATCH = 0.3
 """The least seconds between two openings of a watch: it may end at once, again and again."""
 
-WatchLine = tuple["Reflector[Any]", Watch | None, bytes | ApiError | tuple[Any, ...] | None]
+WatchLine = tuple["Reflector[Any]", Watch | None, bytes | ApiError | Listing[Any] | None]
 """A reflector, its watch, and a line. At the watch's end, instead: an error, or None if its time was up.
-From `open_beside`: no watch, and the changes that a list has found."""
+From `open_beside`: no watch, and a list."""
 
 
 class Reflector(Generic[Changed]):
     """Lists a resource once, then watches it: a thread puts the watch's lines into a queue.
 
-    stores: where its objects are kept: one for all, or several, each with a predicate for those that belong
-    there. lines: the queue. unreadable: by name, a line for each object that can't be decoded. trouble: why
-    the watch failed; it is reset when it has been reported.
+    stores: where its objects are kept; other reflectors may keep those of other namespaces there. lines: the
+    queue. unreadable: by name, a line for each object that can't be decoded. trouble: why the watch failed;
+    it is reset when it has been reported. failed: why it can't be watched, as `WatchedClaims` found.
     """
 
     def __init__(
         self,
         api: Api,
+        resource: Resource,
         path: str,
-        kind: type[Changed],
-        stores: Store[Changed] | Sequence[tuple[Store[Changed], Callable[[Changed], bool]]],
+        stores: Stores[Changed],
         lines: "Queue[WatchLine]",
         **selectors: str,
     ) -> None:
         self.unreadable: dict[str, str] = {}
         self.trouble: ApiError | None = None
-        self.stores = [(stores, lambda _: True)] if isinstance(stores, Store) else stores
-        self._api = api
+        self.failed: ApiError | None = None
+        self.stores = stores
+        self._api, self._resource = api, resource
         self.path = path
-        self._kind: type[Changed] = kind
         self._lines = lines
         self._selectors = selectors
         self._version = ""  # that was seen last; "" if a list must come first
         self._watch: Watch | None = None
         self._pager: ListPager[Changed] | None = None  # of a list that was begun
+        self._listed = ""  # the version of the list that goes through the queue
         self._not_before = 0.0  # when the next watch may be opened
 
     @property
@@ -70,26 +71,32 @@ class Reflector(Generic[Changed]):
         """The list that must come before the next watch, to be read with others; None if there is none."""
         if self._watch or self._version or self.pause or self.trouble:
             return None
-        self._pager = self._api.pager(self.path, self._kind, **self._selectors)
+        self._pager = self._api.pager(self.path, self._resource.kind, **self._selectors)
         return self._pager
 
     def list(self) -> Sequence[Change[Changed]]:
         """Stop watching, and list all objects; returns the changes."""
+        return self._replace(self._read())
+
+    def _read(self) -> Listing[Changed]:
         self.close()
         pager, self._pager = self._pager, None
-        listing = (pager or self._api.pager(self.path, self._kind, **self._selectors)).answer()
+        listing = (pager or self._api.pager(self.path, self._resource.kind, **self._selectors)).answer()
         self._version = listing.resource_version
+        return listing
+
+    def _replace(self, listing: Listing[Changed]) -> Sequence[Change[Changed]]:
         self.unreadable = listing.malformed
         changes: list[Change[Changed]] = []
         for store, belongs in self.stores:
-            changes += store.replace(filter(belongs, listing.items), listing.malformed)
+            changes += store.replace(filter(belongs, listing.items), listing.malformed, self.path)
         return changes
 
     def close(self) -> None:
         """Stop watching. The next watch needs a list first."""
         if self._watch:
             self._watch.close()
-        self._watch = None
+        self._watch, self._listed = None, ""
         self._forget_version()
 
     def resume(self, relist: Callable[[], object]) -> None:
@@ -103,32 +110,18 @@ class Reflector(Generic[Changed]):
             self._open()
 
     def open_beside(self) -> None:
-        """Open the watch, in a thread beside the loop. What a list finds goes into the queue, too."""
-        self.resume(lambda: self._lines.put((self, None, (*self.list(),))))
+        """Open the watch, in a thread beside the loop. The list goes into the queue, too."""
+        self.resume(self._list_beside)
+
+    def _list_beside(self) -> None:
+        listing = self._read()
+        self._listed = listing.resource_version
+        self._lines.put((self, None, listing))
 
     @property
     def is_listed(self) -> bool:
         """Whether its objects are known, perhaps not the latest changes."""
         return bool(self._watch or self._version)
-
-    def keep(self, namespaces: Container[str]) -> Iterator[Change[Changed]]:
-        """Forget the objects of other namespaces; returns the changes."""
-        for store, _ in self.stores:
-            yield from store.replace([each for each in store if each.metadata.namespace in namespaces])
-
-    def take_over(self, others: "Iterable[Reflector[Changed]]") -> None:
-        """Know what others of the same kind know: the list finds what has changed since then.
-
-        It must not be older than what they have seen. Only objects at this path are taken.
-        """
-        for other in others:
-            other.note_version()
-            for (store, _), (known, _) in zip(self.stores, other.stores, strict=True):
-                store.take_over(each for each in known if is_listed_at(self.path, each.metadata.namespace))
-
-    def note_version(self) -> None:
-        """A list that is older than the version that was seen last is refused from now on."""
-        self._api.freshness.note(self.path, self._version)
 
     def _open(self) -> None:
         """Open the watch. GoneError when a list must come first."""
@@ -156,18 +149,18 @@ class Reflector(Generic[Changed]):
             self._lines.put((self, watch, end))
 
     def handle_event(
-        self, watch: Watch | None, line: bytes | ApiError | tuple[Change[Changed], ...] | None
+        self, watch: Watch | None, line: bytes | ApiError | Listing[Changed] | None
     ) -> Sequence[Change[Changed]]:
         """Decode a line; returns the changes."""
-        if isinstance(line, tuple):
-            return line
+        if isinstance(line, Listing):
+            return self._replace(line) if line.resource_version == self._listed else []
         if watch is None or watch is not self._watch:  # a late line of a watch that was closed
             return []
         if not isinstance(line, bytes):
             self._end(line)
             return []
         try:
-            event = decode_event(line, self._kind, watch.where)
+            event = decode_event(line, self._resource.kind, watch.where)
         except ApiError as error:
             watch.close()
             self._end(error)
@@ -204,6 +197,6 @@ class Reflector(Generic[Changed]):
             self.trouble = why
 
     def _forget_version(self) -> None:
-        """A list must come next."""
-        self.note_version()
+        """A list must come next; one that is older than what was seen is refused from now on."""
+        self._api.freshness.note(self.path, self._version)
         self._version = ""

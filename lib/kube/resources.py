@@ -42,6 +42,8 @@ class Resource:
     reads: tuple[str, ...] = ()
     """The verbs with which it is read; it is watched only with --watch."""
     writes: tuple[str, ...] = ()
+    elsewhere: str = ""
+    """What is logged if those of namespaces that aren't served may not be read; "" if all are needed."""
 
     @property
     def kind(self) -> type[Any]:
@@ -77,8 +79,17 @@ STORAGE, DYNAMIC = "storage.k8s.io", "resource.k8s.io"
 
 NODES = Resource("nodes", Node, reads=LOOK)
 NODE_METRICS = Resource("nodes", NodeMetrics, "metrics.k8s.io", "v1beta1", reads=LIST)
-NAMESPACES = Resource("namespaces", Namespace, reads=LIST)
-PODS = Resource("pods", Pod, inside=True, reads=LOOK, writes=GET)
+NAMESPACES = Resource(
+    "namespaces", Namespace, reads=LIST, elsewhere="the labels of other namespaces are not known"
+)
+PODS = Resource(
+    "pods",
+    Pod,
+    inside=True,
+    reads=LOOK,
+    writes=GET,
+    elsewhere="what pods of other namespaces request is not counted",
+)
 SERVICES = Resource("services", Service, inside=True, reads=LOOK)
 BUDGETS = Resource("poddisruptionbudgets", PodDisruptionBudget, "policy", inside=True, reads=LIST)
 
@@ -91,7 +102,12 @@ GANGS = Resource("podgroups", PodGroup, KUBERNETES, "v1alpha2", inside=True, rea
 """Kubernetes' own; an API server may have another version of them (pod_groups.py asks which)."""
 
 CLAIMS = Resource(
-    "persistentvolumeclaims", "storage:PersistentVolumeClaim", inside=True, reads=LOOK, writes=PATCH
+    "persistentvolumeclaims",
+    "storage:PersistentVolumeClaim",
+    inside=True,
+    reads=LOOK,
+    writes=PATCH,
+    elsewhere="volumes of pods of other namespaces are not counted",
 )
 PERSISTENT_VOLUMES = Resource("persistentvolumes", "storage:PersistentVolume", reads=LOOK, writes=PATCH)
 STORAGE_CLASSES = Resource("storageclasses", "storage:StorageClass", STORAGE, reads=LOOK)

@@ -9,17 +9,14 @@ from lib.kube.api import Api
 from lib.kube.changes import AnyChange
 from lib.kube.claims import Claims, PolledClaims
 from lib.kube.decoding import Listing
-from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Node, Pod
-from lib.kube.pager import ListPager, pages_of, read_at_once, together
-from lib.kube.paths import Narrowing, paths_of
+from lib.kube.pager import ListPager, pages_of, read_at_once
+from lib.kube.paths import paths_of
+from lib.kube.reading import Reading
 from lib.kube.resources import DEVICES, NODES, PODS, VOLUMES
 from lib.kube.store import Store, key_of
-
-UNCOUNTED = "what pods of other namespaces request is not counted"
-"""The message when these pods can't be listed."""
 
 MAIN_SCHEDULER = "default-scheduler"
 """kube-scheduler's name, which most pods name."""
@@ -55,7 +52,6 @@ class ClusterSource(ABC):
         self._api = api
         self._scheduler_names = scheduler_names
         self._namespaces = namespaces
-        self._narrowing = Narrowing(namespaces, api.system)
 
     @abstractmethod
     def first_changes(self) -> Iterator[AnyChange]:
@@ -87,11 +83,11 @@ class ClusterSource(ABC):
 
 @dataclass
 class _Lists:
-    """The lists of one poll. nodes: None if only the unassigned pods are needed. assigned_pods: by path."""
+    """The lists of one poll. nodes: None if only the unassigned pods are needed."""
 
     unassigned: Listing[Pod]
     nodes: ListPager[Node] | None = None
-    assigned_pods: Mapping[str, ListPager[Pod]] = field(default_factory=dict)
+    assigned_pods: Sequence[ListPager[Pod]] = ()
 
 
 class PollingSource(ClusterSource):
@@ -105,6 +101,8 @@ class PollingSource(ClusterSource):
         self.listers = Listers(api, namespaces)
         self._unassigned, self._nodes = Store[Pod](oldest_first=True), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
+        selector = f"spec.nodeName!=,{UNFINISHED}"
+        self._assigned_pods = Reading(api, PODS, namespaces, fieldSelector=selector)
         self.storage = PolledClaims(api, namespaces, VOLUMES)
         self.devices = PolledClaims(api, namespaces, DEVICES)
         self._complete_at: str | None = None  # the resource version at which all lists were read
@@ -117,7 +115,7 @@ class PollingSource(ClusterSource):
             self._begun = lists = self._begin()
             if lists.nodes:
                 self._listed_once = True
-                assigned = [(self._assigned, each) for each in lists.assigned_pods.values()]
+                assigned = [(self._assigned, each) for each in lists.assigned_pods]
                 yield from changes_by_page([(self._nodes, lists.nodes), *assigned])
 
     def poll(self, patience: float = PATIENCE) -> Delta:
@@ -132,9 +130,9 @@ class PollingSource(ClusterSource):
             changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
             unreadable, unplaceable = [*unassigned.malformed.values()], len(unassigned.malformed)
             return Delta(changes, unreadable, unplaceable)
-        read_at_once([lists.nodes, *lists.assigned_pods.values()])
+        read_at_once([lists.nodes, *lists.assigned_pods])
         nodes = lists.nodes.answer()
-        assigned = self._together(lists.assigned_pods)
+        assigned = self._assigned_pods.together(lists.assigned_pods)
         claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = [
             (each, each.list(patience))
             for each in (self.storage, self.devices)
@@ -170,7 +168,7 @@ class PollingSource(ClusterSource):
         unassigned.items = [pod for pod in unassigned.items if self._is_ours(pod)]
         if not unassigned.items or unassigned.resource_version == self._complete_at:
             return _Lists(unassigned)
-        return _Lists(unassigned, self._api.pager(NODES.path, Node), self._assigned_pods())
+        return _Lists(unassigned, self._api.pager(NODES.path, Node), self._assigned_pods.pagers())
 
     @property
     def _of_our_schedulers(self) -> str:
@@ -180,23 +178,6 @@ class PollingSource(ClusterSource):
             return f",spec.schedulerName={names[0]}"
         # It can't name two, but it can exclude the one that most pods name.
         return "" if MAIN_SCHEDULER in names else f",spec.schedulerName!={MAIN_SCHEDULER}"
-
-    def _assigned_pods(self) -> Mapping[str, ListPager[Pod]]:
-        """The lists of assigned pods, by path: of all namespaces if we may, else of the served ones."""
-        selector = f"spec.nodeName!=,{UNFINISHED}"
-        paths = self._narrowing.paths(PODS)
-        return {path: self._api.pager(path, Pod, fieldSelector=selector) for path in paths}
-
-    def _together(self, assigned_pods: Mapping[str, ListPager[Pod]]) -> Listing[Pod]:
-        """These lists in one; those of our namespaces if others may not be listed."""
-        try:
-            found = together(assigned_pods.values())
-        except ForbiddenError as error:
-            self._narrowing.do_without(PODS.path, error, UNCOUNTED)
-            return self._together(self._assigned_pods())
-        for path in assigned_pods:
-            self._narrowing.was_read(path)
-        return found
 
 
 def changes_by_page(lists: Sequence[tuple[Store[Any], ListPager[Any]]]) -> Iterator[AnyChange]:

@@ -3,13 +3,14 @@
 Counterpart: k8s.io/client-go, tools/cache/store.go
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Generic
+from typing import Any, Generic
 
 from lib.kube.changes import Change, Changed, Kind
 from lib.kube.decoding import called
 from lib.kube.objects import Names
+from lib.kube.paths import is_listed_at
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -31,26 +32,28 @@ class Store(Generic[Changed]):
     def __iter__(self) -> Iterator[Changed]:
         return iter(self._objects.values())
 
-    def take_over(self, objects: Iterable[Changed]) -> None:
-        """Know objects that another store knew: they are no changes."""
-        self._objects |= {key_of(each.metadata): each for each in objects}
-
     def replace(
-        self, objects: Iterable[Changed], unreadable: Container[str] = ()
+        self, objects: Iterable[Changed], unreadable: Container[str] = (), path: str = ""
     ) -> Iterator[Change[Changed]]:
-        """Replace all objects by those of a list; returns the changes.
+        """Replace all objects at a path by those of its list; returns the changes.
 
-        unreadable: names of objects in the list that can't be decoded.
+        unreadable: names of objects in the list that can't be decoded. path: "" for all objects.
         """
         if self._oldest_first:
             objects = sorted(objects, key=lambda each: each.metadata.creation_timestamp or _NEVER)
         new = {key_of(each.metadata): each for each in objects}
         gone = [key for key in self._objects if key not in new]
         for key in gone:
-            if not (self.keeps_unreadable and called(self._objects[key].metadata) in unreadable):
+            metadata = self._objects[key].metadata
+            is_kept = self.keeps_unreadable and called(metadata) in unreadable
+            if not is_kept and is_listed_at(path, metadata.namespace):
                 yield from self.update(key, None)
         for key, each in new.items():
             yield from self.update(key, each)
+
+    def keep(self, namespaces: Container[str]) -> Iterator[Change[Changed]]:
+        """Forget the objects of other namespaces; returns the changes."""
+        return self.replace([each for each in self if each.metadata.namespace in namespaces])
 
     def update(self, key: str, new: Changed | None) -> Iterator[Change[Changed]]:
         """Update one object, or delete it; returns the change.
@@ -72,3 +75,12 @@ class Store(Generic[Changed]):
 def key_of(metadata: Names) -> str:
     """An object's key: different from that of an earlier object of the same name."""
     return metadata.uid or metadata.name
+
+
+Stores = Sequence[tuple[Store[Changed], Callable[[Changed], bool]]]
+"""Stores, each with a predicate for the objects that belong there."""
+
+
+def one_store() -> Stores[Any]:
+    """A store for all objects."""
+    return [(Store[Any](), lambda _: True)]

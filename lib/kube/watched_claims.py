@@ -5,13 +5,14 @@ from queue import Queue
 from typing import Any
 
 from lib.kube.api import Api
-from lib.kube.changes import AnyChange, Kind, unassigned_pod
+from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.claims import Claims
-from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.errors import ForbiddenError
 from lib.kube.lookup import Lookup, PendingError
 from lib.kube.reflector import Reflector, WatchLine
-from lib.kube.resources import Need, Resource
-from lib.kube.store import Store
+from lib.kube.resources import Need
+from lib.kube.store import one_store
+from lib.kube.watched import Watched
 
 FAILED_PAUSE = 1.0
 """Seconds until a failed watch is tried again: the right may be granted meanwhile."""
@@ -22,37 +23,24 @@ needs no lists."""
 
 
 class WatchedClaims(Claims):
-    """The reflectors of all of it.
+    """What is watched of claims, as long as pods need them, and for a while after that.
 
     lines: the informer's queue of watch lines.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        namespaces: Sequence[str],
-        need: Need,
-        lines: "Queue[WatchLine]",
-    ) -> None:
+    def __init__(self, api: Api, namespaces: Sequence[str], need: Need, lines: "Queue[WatchLine]") -> None:
         super().__init__(api, namespaces, need)
-        self._lines = lines
+        self._watched = [Watched(each, lines, one_store()) for each in self._readings]
         self._opening = Lookup[Reflector[Any], None](
             f"watches of {need.claimed}", Reflector.open_beside, patient=True, system=api.system
         )
-        self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
-        self._is_open = False  # they are needed, or were so a short while ago
-        self._last_needed = 0.0
-        self._claims: list[Reflector[Any]] = []  # until a pod needs them
-        self._watched_others: list[Reflector[Any]] = []
-
-    def _reflector(self, resource: Resource, path: str) -> Reflector[Any]:
-        return Reflector(self._api, path, resource.kind, Store[Any](), self._lines)
+        self._last_needed: float | None = None  # None while nothing is watched
 
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
         """The reflectors whose watches matter now."""
-        return [*self._claims, *self._watched_others] if self._is_open else ()
+        return () if self._last_needed is None else [r for each in self._watched for r in each.reflectors]
 
     @property
     def to_open(self) -> Sequence[Reflector[Any]]:
@@ -76,7 +64,7 @@ class WatchedClaims(Claims):
         return self._is_unknown(each for each in self.to_open if each.pause == 0)
 
     def _is_unknown(self, reflectors: Iterable[Reflector[Any]]) -> bool:
-        return any(not each.is_listed and each.path not in self._failed for each in reflectors)
+        return any(not each.is_listed and not each.failed for each in reflectors)
 
     def note_needs(self, changes: Iterable[AnyChange]) -> None:
         """Note which pods need them."""
@@ -84,56 +72,47 @@ class WatchedClaims(Claims):
             if pod := unassigned_pod(change):
                 needed = change.kind != Kind.DELETED and self.need.of(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
-        self._is_open |= bool(self._needed_by)
-        if self._is_open and not self._claims:
-            self._claims = [self._reflector(self._of_claims, self._of_claims.path)]
-            self._watched_others = [self._reflector(each, each.path) for each in self._others]
+        if self._needed_by:
+            self._last_needed = self._system.monotonic()
 
     @property
     def is_opening(self) -> bool:
         """Whether a thread opens watches. Call `open_due_watches` again when it has ended."""
         return self._opening.is_under_way
 
-    def open_due_watches(self, patience: float) -> None:
+    def open_due_watches(self, patience: float) -> Sequence[Change[Any]]:
         """Open the watches that are due. If no pod has needed them for a while, close all.
 
-        A thread opens them; patience: the seconds to wait for it.
+        A thread opens them; patience: the seconds to wait for it. Returns the changes, if claims of other
+        namespaces may not be read any more: they are gone.
         """
-        now = self._api.system.monotonic()
+        now = self._system.monotonic()
         if self._needed_by:
             self._last_needed = now
-        elif now >= self._last_needed + LINGER:
-            self._is_open = False
-        if not self._is_open:
-            self._opening.wait(0)
-            if not self.is_opening:
-                for each in (*self._claims, *self._watched_others):
-                    each.close()
-            return
-        until = now + patience
-        everywhere = self._of_claims.path
-        if self._claims[0].path != everywhere and everywhere not in self._narrowing and not self.is_opening:
-            self._read_claims_at([everywhere])  # perhaps that is allowed by now
-        self._open(until)
-        refused = self._failed.get(everywhere)
-        if isinstance(refused, ForbiddenError) and self._narrowing.may_do_without(
-            everywhere, refused, self._unseen_elsewhere
-        ):
-            gone = (*self._claims[0].keep(self._narrowing.served),)
-            self._lines.put((self._claims[0], None, gone))  # what was listed comes before
-            self._read_claims_at(self._narrowing.paths(self._of_claims))
-            self._open(until)
-        failed = [self._failed[each.path] for each in self.reflectors if each.path in self._failed]
-        self._note_errors("; ".join(map(str, failed)))
+        if self._last_needed is None or now >= self._last_needed + LINGER:
+            self._close()
+            return ()
+        if not self.is_opening:
+            for watched in self._watched:
+                watched.widen()
+        self._open(now + patience)
+        refused = [each for each in self._watched if each.reading.is_everywhere and self._is_refused(each)]
+        gone = [change for each in refused for change in each.narrow()]
+        if refused:
+            self._open(now + patience)
+        self._note_errors("; ".join(str(each.failed) for each in self.reflectors if each.failed))
+        return gone
 
-    def _read_claims_at(self, paths: Iterable[str]) -> None:
-        """Read claims at other paths from now on."""
-        before, self._claims = self._claims, [self._reflector(self._of_claims, path) for path in paths]
-        for each in self._claims:
-            each.take_over(before)
-        for each in before:
-            each.close()
-            self._failed.pop(each.path, None)
+    def _is_refused(self, watched: Watched) -> bool:
+        error = watched.reflectors[0].failed
+        return isinstance(error, ForbiddenError) and watched.reading.may_do_without(error)
+
+    def _close(self) -> None:
+        self._last_needed = None
+        self._opening.wait(0)
+        if not self.is_opening:
+            for each in self._watched:
+                each.close()
 
     def _open(self, until: float) -> None:
         """Open watches; note why some can't be opened, as far as that is known now."""
@@ -142,8 +121,9 @@ class WatchedClaims(Claims):
         for each in self.reflectors:
             error, each.trouble = each.trouble or self._opening.of(each), None
             if each.pause is None or not error:  # open, though its answer may be lost with another's error
-                self._failed.pop(each.path, None)
-                self._narrowing.was_read(each.path)
+                each.failed = None
             elif not isinstance(error, PendingError):  # only the pods that need it have to wait
                 each.retry_in(FAILED_PAUSE)
-                self._failed[each.path] = error
+                each.failed = error
+        for watched in self._watched:
+            watched.note_open()

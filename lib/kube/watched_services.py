@@ -14,7 +14,7 @@ from lib.kube.objects import Service
 from lib.kube.paths import paths_of
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.resources import SERVICES
-from lib.kube.store import Store
+from lib.kube.store import one_store
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,7 @@ class WatchedServices(Lookup[str, Listing[Service]]):
         super().__init__("services", partial(list_services, api), system=system)
         paths = dict(zip(served or [""], paths_of(SERVICES, served), strict=True))
         self.reflectors = {
-            namespace: Reflector(api, path, Service, Store[Service](), lines)
-            for namespace, path in paths.items()
+            namespace: Reflector(api, SERVICES, path, one_store(), lines) for namespace, path in paths.items()
         }
         self._opening = Lookup[Reflector[Service], None](
             "watches of services", lambda each: each.resume(each.list), system=system

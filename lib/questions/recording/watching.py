@@ -9,10 +9,10 @@ from typing import Any
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
 from lib.kube.errors import ApiError, ForbiddenError
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import Pod
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.resources import NODES, PODS
-from lib.kube.store import Store
+from lib.kube.store import Store, one_store
 from lib.kube.system import MACHINE
 from lib.questions.recording.writer import Recording
 
@@ -32,9 +32,9 @@ class Watching:
     def __init__(self, api: Api, recording: Recording, complain: Callable[[str], object]) -> None:
         lines: Queue[WatchLine] = api.system.queue()
         self._lines, self._recording, self._complain = lines, recording, complain
-        of_nodes = Reflector(api, NODES.path, Node, Store[Node](), lines)
+        of_nodes = Reflector(api, NODES, NODES.path, one_store(), lines)
         # A pod that has finished uses nothing: for a recording, it is gone.
-        of_pods = Reflector(api, PODS.path, Pod, [(Store[Pod](), lambda pod: not pod.has_finished)], lines)
+        of_pods = Reflector(api, PODS, PODS.path, [(Store[Pod](), lambda pod: not pod.has_finished)], lines)
         self._watched = [_Watched(of_nodes, "nodes"), _Watched(of_pods, "pods")]
 
     def begin(self) -> None:

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lib import __version__
 from lib.kube.api import Api
+from lib.kube.election import LeaderElection
 from lib.kube.errors import ApiError, ConflictError
-from lib.kube.lease import Candidate, LeaderElection
+from lib.kube.lease import Candidate
 from lib.kube.system import System
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

@@ -15,8 +15,9 @@ from test_lease import Machine
 
 from lib.kube import objects
 from lib.kube.api import Api
+from lib.kube.election import LeaderElection
 from lib.kube.errors import ApiError
-from lib.kube.lease import Candidate, LeaderElection
+from lib.kube.lease import Candidate
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.resources import pod_requests

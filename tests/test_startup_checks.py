@@ -13,7 +13,7 @@ import yaml
 
 from lib.kube.api import Api
 from lib.kube.attempt import PendingResponse
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.kube.resources import LOAD, NEEDS
 from lib.service.rights import AT_ONCE, Right, needed_rights, rules_for
 from lib.service.startup_checks import StartupChecks

@@ -10,7 +10,7 @@ import yaml
 from test_options import poller
 from test_scheduler_config import GOOD, about, asked, by_name, canonical, read
 
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.scheduling.framework.interface import EXTENSION_POINTS
 from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings

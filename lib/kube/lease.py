@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from threading import Lock, Thread
@@ -20,16 +19,14 @@ from uuid import UUID
 
 from lib import __version__
 from lib.kube.api import Api
+from lib.kube.election import LeaderElection
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.events import event_about
-from lib.kube.objects import Event, Lease, LeaseSpec, ObjectReference, is_object_name
+from lib.kube.objects import Event, Lease, LeaseSpec, ObjectReference
 from lib.kube.paths import path_of
 from lib.kube.write import Request
 
 log = logging.getLogger(__name__)
-
-JITTER = 1.2
-"""client-go's factor between the retry period and the renew deadline, at least."""
 
 SPREAD = 0.2
 """A random part of the retry period, so that pollers that stand by don't all ask at the same time."""
@@ -45,38 +42,6 @@ VERSION_ANNOTATION = "poller/version"
 
 LAST_REQUEST = 3.0
 """When poller is stopped, a request in flight may take so many more seconds; a busy machine needs some."""
-
-
-@dataclass(frozen=True)
-class LeaderElection:
-    """The settings of leader election, in kube-scheduler's terms. Durations are in seconds.
-
-    ValueError when the durations would let two pollers lead at the same time.
-    """
-
-    lease_duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
-    resource_name: str = "poller"
-    resource_namespace: str = "kube-system"
-
-    def __post_init__(self) -> None:
-        for name in (self.resource_name, self.resource_namespace):
-            if not is_object_name(name):
-                raise ValueError(f"{name!r} is not a valid object name")
-        lease, renew, retry = self.lease_duration, self.renew_deadline, self.retry_period
-        if lease <= renew:
-            raise ValueError(
-                f"the lease duration ({lease:g} s) must be longer than the renew deadline ({renew:g} s)"
-            )
-        if renew <= JITTER * retry:
-            raise ValueError(
-                f"the renew deadline ({renew:g} s) must be longer than {JITTER} times "
-                f"the retry period ({retry:g} s)"
-            )
-
-    def __str__(self) -> str:
-        return f"{self.resource_namespace}/{self.resource_name}"
 
 
 class Candidate:

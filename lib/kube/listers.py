@@ -1,8 +1,8 @@
 """Looks up what some decisions need besides nodes and pods: namespaces, services, budgets, controllers."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from lib.kube import resources
 from lib.kube.api import Api
@@ -15,15 +15,18 @@ from lib.kube.objects import (
     Namespace,
     NodeMetrics,
     PodDisruptionBudget,
+    PodGroupRef,
     ReplicaSet,
     ReplicationController,
     Service,
     StatefulSet,
 )
 from lib.kube.paths import path_of, paths_of, segment
-from lib.kube.pod_groups import PodGroups
 from lib.kube.reading import Permission, Reading
 from lib.kube.resources import Need, resource_of
+
+if TYPE_CHECKING:
+    from lib.kube.pod_groups import PodGroups
 
 MAX_SELECTORS = 10_000
 """At most so many controllers' selectors are kept. The oldest is dropped first."""
@@ -70,7 +73,7 @@ class Listers:
             resources.NAMESPACE_LABELS: Lookup("namespaces", self._namespaces, system=system),
             resources.OWN_SERVICES: services or of_namespaces("services", partial(list_services, self._api)),
             resources.CONTROLLERS: selectors,
-            resources.GROUP_SIZES: of_namespaces("groups", PodGroups(self._api).needed),
+            resources.GROUP_SIZES: of_namespaces("groups", self._group_size),
             resources.LOAD: Lookup("node metrics", self._node_metrics, system=system),
         }
 
@@ -121,6 +124,15 @@ class Listers:
             return None
         permission.was_read()
         return found
+
+    @cached_property
+    def _pod_groups(self) -> "PodGroups":
+        from lib.kube.pod_groups import PodGroups  # here, as few clusters have any
+
+        return PodGroups(self._api)
+
+    def _group_size(self, group: PodGroupRef) -> int | None:
+        return self._pod_groups.needed(group)
 
     def _node_metrics(self, _: str) -> Listing[NodeMetrics]:
         return self._api.list(resources.NODE_METRICS.path, NodeMetrics)

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from lib.kube.api import Api, always
+from lib.kube.election import LeaderElection
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import InFlight
-from lib.kube.lease import Candidate, LeaderElection
 from lib.kube.resources import GROUP_SIZES, NEEDS, READING, WRITING
 from lib.kube.source import ClusterSource, PollingSource
 from lib.kube.system import MACHINE, System
@@ -162,6 +162,8 @@ def _elected(
     if not election:
         yield always
         return
+    from lib.kube.lease import Candidate  # here, as --once doesn't need it
+
     timeout = httpx.Timeout(election.renew_deadline / 2)
     with Api(address, shutdown.stopping, timeout=timeout, system=system) as api:
         candidate = Candidate(api, election, shutdown.abort)

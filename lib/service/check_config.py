@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.file import KubeSchedulerConfiguration

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from lib import __version__
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service import option_types
 from lib.service.help import OTHER

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.lazily import Lazy
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle

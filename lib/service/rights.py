@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lib.kube.api import Api
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.kube.objects import Object, Value
 from lib.kube.resources import NAMESPACES, Need
 from lib.kube.write import Request

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import fields
 
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.scheduling.framework.arguments import VERSION, Duration, Strict, not_between
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig, problems_of

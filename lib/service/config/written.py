@@ -15,7 +15,7 @@ import httpx
 import msgspec
 import yaml
 
-from lib.kube.lease import LeaderElection
+from lib.kube.election import LeaderElection
 from lib.scheduling.framework.arguments import VERSION, Args, Duration
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.plugins.registry import kind_of

@@ -62,7 +62,8 @@ class CannedServer:
 
     objects: by resource. by_watch: lists of pods, nodes, services and storage are empty; their watches send
     the objects. version: of lists. failing: the resources whose lists fail. forbidden: the paths that nobody
-    may read. bound: the node of each pod that was bound. deleted: the names of deleted objects.
+    may read, or `WATCH` and one that may only be listed. bound: the node of each pod that was bound. deleted:
+    the names of deleted objects.
     """
 
     def __init__(self, url: str, objects: dict[str, list[Any]], *, by_watch: bool) -> None:
@@ -115,7 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not match:
             return self._answer(404, _status(404, "no such path"))
         resource, name = match["resource"], match["name"]
-        if url.path in self.canned.forbidden:
+        asked = f"WATCH {url.path}" if query.get("watch") else url.path
+        if {url.path, asked} & self.canned.forbidden:
             return self._answer(403, _status(403, f"{resource} is forbidden", "Forbidden"))
         if query.get("watch"):
             return self._watch(resource, match["namespace"])

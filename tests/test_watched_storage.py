@@ -57,6 +57,18 @@ def test_claims_of_the_served_namespaces_are_still_known_when_others_may_not_be_
         assert {str(each) for each in cache.storage.claims} == {"ours/data"}
 
 
+def test_claims_that_may_be_listed_everywhere_but_not_watched_are_those_of_the_served_namespaces() -> None:
+    objects = {"pods": [POD], "persistentvolumeclaims": [claim("ours"), claim("theirs")]}
+    with canned(objects) as server, Api(server.url, threading.Event()) as api:
+        server.forbidden |= {f"WATCH {CLAIMS}", "WATCH /api/v1/pods"}
+        informer, cache = Informer(api, ["my-scheduler"], ["ours"]), Cache([node("n1")])
+        for _ in range(2):
+            for change in informer.poll(patience=PATIENCE).changes:
+                cache.apply(change)
+            assert {str(each) for each in cache.storage.claims} == {"ours/data"}
+        assert informer.storage.unseen == ""
+
+
 def test_a_refusal_takes_no_more_memory_with_each_tick() -> None:
     """An exception that is kept and raised again has a longer traceback each time."""
     with canned({"pods": [POD]}) as server, Api(server.url, threading.Event(), system=Later()) as api:

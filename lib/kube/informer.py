@@ -80,10 +80,8 @@ class Informer(ClusterSource):
         while due:
             for claims in due:
                 self._tell(claims.open_due_watches(patience))
-            self._take_lines()  # what was listed
-            due = [
-                each for each in self._claims if each.is_due
-            ]  # a pod that has just come is the first in need
+            self._take_lines()  # what was listed; a pod that has just come may be the first in need
+            due = [each for each in self._claims if each.is_due]
         delta, self._delta = self._delta, Delta()
         if self.devices.is_known:  # a claim comes before the pod that waits for it
             delta.changes.sort(key=lambda change: unassigned_pod(change) is not None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lib.kube import resources
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
-from lib.kube.errors import ApiError, ForbiddenError, InvalidNameError, NotFoundError
+from lib.kube.errors import ApiError, InvalidNameError, NotFoundError
 from lib.kube.lookup import MAX_THREADS, Lookup
 from lib.kube.objects import (
     ControllerRef,
@@ -64,8 +64,14 @@ class Listers:
         self._api = api.with_short_timeouts()
         self._served = served
         self.system = system = api.system
-        self._all_namespaces = Reading(self._api, resources.NAMESPACES, served)
-        self._each_namespace = {name: self._permission(name) for name in served}
+        self._all_namespaces, path = (
+            Reading(self._api, resources.NAMESPACES, served),
+            resources.NAMESPACES.path,
+        )
+        self._each_namespace = {
+            name: Permission(f"{path}/{name}", system, f"going on without the labels of namespace {name}")
+            for name in served
+        }
         of_namespaces = partial(Lookup[Any, Any], threads=MAX_THREADS, system=system)
         selectors = of_namespaces("selectors", self._selector, keep=MAX_SELECTORS, alike=lambda key: key[:3])
         self._lookups: Mapping[Need, Lookup[Any, Any]] = {
@@ -97,33 +103,17 @@ class Listers:
         return self._api.list_each(paths_of(resources.BUDGETS, self._served), PodDisruptionBudget)
 
     def _namespaces(self, _: str) -> Listing[Namespace]:
-        if not self._all_namespaces.is_done_without():
-            try:
-                found = self._api.list(resources.NAMESPACES.path, Namespace)
-            except ForbiddenError as error:
-                self._all_namespaces.do_without(error)
-            else:
-                self._all_namespaces.was_read()
-                return found
-        served = (self._namespace(*each) for each in self._each_namespace.items())
+        path = resources.NAMESPACES.path
+        if all_of_them := self._all_namespaces.read(lambda: self._api.list(path, Namespace)):
+            return all_of_them
+        served = (right.read(partial(self._namespace, name)) for name, right in self._each_namespace.items())
         return Listing([each for each in served if each])
 
-    def _permission(self, namespace: str) -> Permission:
-        path = f"{resources.NAMESPACES.path}/{namespace}"
-        return Permission(path, self.system, f"going on without the labels of namespace {namespace}")
-
-    def _namespace(self, name: str, permission: Permission) -> Namespace | None:
-        if permission.is_done_without():
-            return None
+    def _namespace(self, name: str) -> Namespace | None:
         try:
-            found = self._api.get(f"{resources.NAMESPACES.path}/{segment(name)}", Namespace)
+            return self._api.get(f"{resources.NAMESPACES.path}/{segment(name)}", Namespace)
         except NotFoundError:
             return None
-        except ForbiddenError as error:
-            permission.do_without(error)
-            return None
-        permission.was_read()
-        return found
 
     @cached_property
     def _pod_groups(self) -> "PodGroups":

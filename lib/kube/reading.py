@@ -1,9 +1,9 @@
 """How a resource is read: in all namespaces if that is allowed, else in those that are served."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
@@ -14,6 +14,8 @@ from lib.kube.resources import Resource
 from lib.kube.system import System
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LONGEST_REFUSAL = 30.0
 """Seconds until a right counts as lost: a role's binding may be deleted and made again."""
@@ -39,6 +41,19 @@ class Permission:
     def is_done_without(self) -> bool:
         """Whether to do without the path now; from time to time it is to be tried again."""
         return self._is_missing and self._now() < self._refused_at + ASK_AGAIN
+
+    def read(self, look: Callable[[], T | None]) -> T | None:
+        """What is there now; None if it is done without. ForbiddenError as `do_without`."""
+        if self.is_done_without():
+            return None
+        try:
+            found = look()
+        except ForbiddenError as error:
+            self.do_without(error)
+            return None
+        if found is not None:
+            self.was_read()
+        return found
 
     def was_read(self) -> None:
         """Note that the path may be read."""

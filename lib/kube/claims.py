@@ -25,12 +25,11 @@ class Claims(ABC):
     can. unlisted: claims that poller itself has made, and that no list or watch has shown yet.
     """
 
-    def __init__(self, api: Api, namespaces: Sequence[str], need: Need) -> None:
+    def __init__(self, api: Api, need: Need) -> None:
         self.unseen = ""
         self.unlisted: Mapping[str, Any] = {}
         self.need = need
-        self._system, api = api.system, api.with_short_timeouts()
-        self._readings = [Reading(api, each, namespaces) for each in need.resources]
+        self._api = api.with_short_timeouts()
 
     @property
     @abstractmethod
@@ -50,7 +49,8 @@ class PolledClaims(Claims):
     """Lists all of it, and compares. A thread makes the lists."""
 
     def __init__(self, api: Api, namespaces: Sequence[str], need: Need) -> None:
-        super().__init__(api, namespaces, need)
+        super().__init__(api, need)
+        self._readings = [Reading(self._api, each, namespaces) for each in need.resources]
         self._lookup = Lookup(need.claimed, self._list, system=api.system)
         self._stores = defaultdict[str, Store[Any]](Store[Any])  # by path
 
@@ -70,7 +70,7 @@ class PolledClaims(Claims):
         UnreachableError when nothing answers.
         """
         self._lookup.begin([ALL])
-        self._lookup.wait(self._system.monotonic() + patience)
+        self._lookup.wait(self._api.system.monotonic() + patience)
         found = self._lookup.of(ALL)
         if not isinstance(found, PendingError):
             self._note_errors(str(found) if isinstance(found, ApiError) else "")

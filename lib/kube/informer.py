@@ -16,11 +16,10 @@ from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Pod
 from lib.kube.pager import read_at_once
-from lib.kube.reading import Reading
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.resources import DEVICES, NODES, PODS, VOLUMES
 from lib.kube.source import ClusterSource, Delta, changes_by_page
-from lib.kube.store import Store, one_store
+from lib.kube.store import Store
 from lib.kube.watched import Watched
 from lib.kube.watched_claims import WatchedClaims
 from lib.kube.watched_services import WatchedServices
@@ -40,12 +39,11 @@ class Informer(ClusterSource):
         self._lines: Queue[WatchLine] = api.system.queue()
         self._services = WatchedServices(api, namespaces, self._lines)
         self.listers = Listers(api, namespaces, self._services)
-        self._nodes = Watched(Reading(api, NODES), self._lines, one_store())
+        self._nodes = Watched(api, NODES, (), self._lines)
         # The store that a pod joins comes before the one that it leaves, as when polling.
         assigned, unassigned = Store[Pod](keeps_unreadable=True), Store[Pod](oldest_first=True)
         by_node = [(assigned, _has_node), (unassigned, self._is_ours)]
-        pods = Reading(api, PODS, namespaces, fieldSelector=UNFINISHED)
-        self._pods = Watched(pods, self._lines, by_node)
+        self._pods = Watched(api, PODS, namespaces, self._lines, by_node, fieldSelector=UNFINISHED)
         self._claims = [WatchedClaims(api, namespaces, need, self._lines) for need in (VOLUMES, DEVICES)]
         self.storage, self.devices = self._claims
 
@@ -112,7 +110,7 @@ class Informer(ClusterSource):
         try:
             self._go_on(watched.reflectors)
         except ForbiddenError as error:
-            watched.reading.do_without(error)
+            watched.do_without(error)
             self._tell(watched.narrow())
             self._go_on(watched.reflectors)
         watched.note_open()

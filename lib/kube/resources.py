@@ -79,17 +79,10 @@ STORAGE, DYNAMIC = "storage.k8s.io", "resource.k8s.io"
 
 NODES = Resource("nodes", Node, reads=LOOK)
 NODE_METRICS = Resource("nodes", NodeMetrics, "metrics.k8s.io", "v1beta1", reads=LIST)
-NAMESPACES = Resource(
-    "namespaces", Namespace, reads=LIST, elsewhere="the labels of other namespaces are not known"
-)
-PODS = Resource(
-    "pods",
-    Pod,
-    inside=True,
-    reads=LOOK,
-    writes=GET,
-    elsewhere="what pods of other namespaces request is not counted",
-)
+LABELS_UNKNOWN = "the labels of other namespaces are not known"
+NAMESPACES = Resource("namespaces", Namespace, reads=LIST, elsewhere=LABELS_UNKNOWN)
+UNCOUNTED = "what pods of other namespaces request is not counted"
+PODS = Resource("pods", Pod, inside=True, reads=LOOK, writes=GET, elsewhere=UNCOUNTED)
 SERVICES = Resource("services", Service, inside=True, reads=LOOK)
 BUDGETS = Resource("poddisruptionbudgets", PodDisruptionBudget, "policy", inside=True, reads=LIST)
 

@@ -11,7 +11,6 @@ from lib.kube.errors import ForbiddenError
 from lib.kube.lookup import Lookup, PendingError
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.resources import Need
-from lib.kube.store import one_store
 from lib.kube.watched import Watched
 
 FAILED_PAUSE = 1.0
@@ -29,8 +28,8 @@ class WatchedClaims(Claims):
     """
 
     def __init__(self, api: Api, namespaces: Sequence[str], need: Need, lines: "Queue[WatchLine]") -> None:
-        super().__init__(api, namespaces, need)
-        self._watched = [Watched(each, lines, one_store()) for each in self._readings]
+        super().__init__(api, need)
+        self._watched = [Watched(self._api, each, namespaces, lines) for each in need.resources]
         self._opening = Lookup[Reflector[Any], None](
             f"watches of {need.claimed}", Reflector.open_beside, patient=True, system=api.system
         )
@@ -73,7 +72,7 @@ class WatchedClaims(Claims):
                 needed = change.kind != Kind.DELETED and self.need.of(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
         if self._needed_by:
-            self._last_needed = self._system.monotonic()
+            self._last_needed = self._api.system.monotonic()
 
     @property
     def is_opening(self) -> bool:
@@ -86,7 +85,7 @@ class WatchedClaims(Claims):
         A thread opens them; patience: the seconds to wait for it. Returns the changes, if claims of other
         namespaces may not be read any more: they are gone.
         """
-        now = self._system.monotonic()
+        now = self._api.system.monotonic()
         if self._needed_by:
             self._last_needed = now
         if self._last_needed is None or now >= self._last_needed + LINGER:
@@ -96,7 +95,7 @@ class WatchedClaims(Claims):
             for watched in self._watched:
                 watched.widen()
         self._open(now + patience)
-        refused = [each for each in self._watched if each.reading.is_everywhere and self._is_refused(each)]
+        refused = [each for each in self._watched if each.is_everywhere and self._is_refused(each)]
         gone = [change for each in refused for change in each.narrow()]
         if refused:
             self._open(now + patience)
@@ -105,7 +104,7 @@ class WatchedClaims(Claims):
 
     def _is_refused(self, watched: Watched) -> bool:
         error = watched.reflectors[0].failed
-        return isinstance(error, ForbiddenError) and watched.reading.may_do_without(error)
+        return isinstance(error, ForbiddenError) and watched.may_do_without(error)
 
     def _close(self) -> None:
         self._last_needed = None

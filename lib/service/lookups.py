@@ -1,6 +1,6 @@
 """Looks up what pods need."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 from lib.kube import resources
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.listers import Listers
 from lib.kube.lookup import PENDING, PendingError
-from lib.kube.objects import NodeMetrics, Pod
+from lib.kube.objects import NodeMetrics
 from lib.kube.resources import ALL, Need
 from lib.kube.source import ClusterSource
 from lib.scheduling.looked_up import Load, LookedUp
@@ -31,25 +32,20 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
     listers.begin({need: keys for need, keys in needs.items() if need is not resources.LOAD or load_is_due})
     listers.wait(until)
 
-    blocked = _Blocked(report, may_wait=until < inf)
-
-    def found(need: Need) -> Mapping[Any, Any]:
-        """What was found, by its key. The pods that need the rest are blocked."""
-        keys = needs.get(need, {})
-        answers = {key: blocked.unless(listers.of(need, key), pods, need, key) for key, pods in keys.items()}
-        return {key: answer for key, answer in answers.items() if answer is not None}
-
+    answers = _Answers(listers, needs, report, may_wait=until < inf)
     namespaces = before.namespaces
-    if listed := found(resources.NAMESPACE_LABELS):
+    if listed := answers.of(resources.NAMESPACE_LABELS):
         namespaces = {each.metadata.name: each.metadata.labels for each in report.readable(listed[ALL])}
-    services = [each for listed in found(resources.OWN_SERVICES).values() for each in report.readable(listed)]
-    workloads = Workloads(services, found(resources.CONTROLLERS))
-    group_sizes = found(resources.GROUP_SIZES)
+    services = [
+        each for listed in answers.of(resources.OWN_SERVICES).values() for each in report.readable(listed)
+    ]
+    workloads = Workloads(services, answers.of(resources.CONTROLLERS))
+    group_sizes = answers.of(resources.GROUP_SIZES)
     if load_is_due:
         load = _newest(load, listers.of(resources.LOAD, ALL), now, report)
     for need, claims in ((resources.VOLUMES, source.storage), (resources.DEVICES, source.devices)):
         if need in needs and claims.is_pending:
-            blocked.block(needs[need][ALL], need.called, PENDING)
+            answers.block(need, ALL, PENDING)
     return replace(
         # Who can't preempt must not fail for an error of the last lookup.
         _with_budgets(before, source, report)
@@ -61,8 +57,8 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
         load=load,
         storage_unseen=source.storage.unseen,
         devices_unseen=source.devices.unseen,
-        errors=blocked.errors,
-        pending=blocked.pending,
+        errors=answers.errors,
+        pending=answers.pending,
     )
 
 
@@ -88,33 +84,35 @@ def _newest(load: Load, found: Listing[NodeMetrics] | ApiError, now: float, repo
     return load.with_more(report.readable(found), now)
 
 
-class _Blocked:
-    """The pods that can't be tried, by uid, and why: `errors`, or `pending` answers.
+class _Answers:
+    """What was looked up, and the pods that can't be tried, by uid, and why: `errors`, or `pending` answers.
 
     may_wait: whether they can be tried again when an answer has come.
     """
 
-    def __init__(self, report: Report, *, may_wait: bool) -> None:
+    def __init__(self, listers: Listers, needs: Needs, report: Report, *, may_wait: bool) -> None:
         self.errors: dict[str, str] = {}
         self.pending: dict[str, str] = {}
-        self._report, self._may_wait = report, may_wait
+        self._listers, self._needs, self._report, self._may_wait = listers, needs, report, may_wait
 
-    def unless(self, found: Any | ApiError, pods: Iterable[Pod], need: Need, key: Hashable) -> Any | None:
-        """What was found. If it wasn't, None; the pods are blocked, unless poller can go on without it."""
-        if not isinstance(found, ApiError):
-            return found
-        if need.without and isinstance(found, ForbiddenError):
-            self._report.without(need.without, found)
-        else:
-            self.block(pods, need.called.format(key), found)
-        return None
+    def of(self, need: Need) -> Mapping[Any, Any]:
+        """What was found, by its key. The pods that need more wait, unless poller can go on without it."""
+        found = {}
+        for key in self._needs.get(need, ()):
+            answer = self._listers.of(need, key)
+            if need.without and isinstance(answer, ForbiddenError):
+                self._report.without(need.without, answer)
+            elif isinstance(answer, ApiError):
+                self.block(need, key, answer)
+            elif answer is not None:
+                found[key] = answer
+        return found
 
-    def block(self, pods: Iterable[Pod], what: str, error: ApiError) -> None:
-        """Let pods wait: a lookup that they need has failed, or hasn't ended yet."""
-        is_pending = isinstance(error, PendingError) and self._may_wait
-        waiting = self.pending if is_pending else self.errors
-        for pod in pods:
-            waiting.setdefault(pod.metadata.uid, _why_not(what, error))
+    def block(self, need: Need, key: Hashable, error: ApiError) -> None:
+        """Let the pods wait that need this: a lookup has failed, or hasn't ended yet."""
+        waiting = self.pending if isinstance(error, PendingError) and self._may_wait else self.errors
+        for pod in self._needs[need][key]:
+            waiting.setdefault(pod.metadata.uid, _why_not(need.called.format(key), error))
 
 
 def _why_not(what: str, error: ApiError) -> str:

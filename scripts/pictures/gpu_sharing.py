@@ -3,7 +3,7 @@
 
 It is the figure of "Beware of Fragmentation" (USENIX ATC'23), section 6.2.
 
-gpu_sharing.py FIGURE.svg RESULT.csv...    a RESULT is what `poller.py replay --inflate ... -o csv` prints
+gpu_sharing.py FIGURE.png RESULT.csv...    a RESULT is what `poller.py replay --inflate ... -o csv` prints
 
 A line is the median of a policy's replays; the band around it holds the half of them that is in the middle.
 """
@@ -14,7 +14,6 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import fmean, median, pstdev, quantiles
 
-import matplotlib
 from matplotlib.figure import Figure
 
 NAMES = {
@@ -64,11 +63,10 @@ def main(figure: str, *files: str) -> None:
     axes.set_ylim(0, 25)
     axes.grid(linestyle="-.", alpha=0.8)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1.03), frameon=False)
-    picture.savefig(figure, metadata={"Date": None} if figure.endswith(".svg") else None)
+    picture.savefig(figure, dpi=144)
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    matplotlib.rcParams["svg.hashsalt"] = "poller"  # the same figures make the same file
     main(*sys.argv[1:])

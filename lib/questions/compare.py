@@ -6,11 +6,10 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from lib.kube.objects import Pod
-from lib.questions.deciding import Decider, queue_order, without_node
+from lib.questions.deciding import Decider, node_of, queue_order, without_node
 from lib.questions.snapshot import Snapshot
 from lib.questions.usage import usage_of
 from lib.questions.verdict import Verdict, verdict
-from lib.scheduling.decision import PLACED
 from lib.scheduling.workloads import belongs_to_node
 
 BALANCED = ("cpu", "memory")
@@ -107,10 +106,9 @@ class Replacing:
         """Yields the name of each pod when it has been placed; the result is complete at the end."""
         result = self.result
         for pod in self._pods:
-            again = without_node(pod)
-            decision = self._decider.place_alone(again)
-            if decision.outcome in PLACED and decision.node_name:
-                result.nodes[str(pod)] = decision.node_name
+            decision = self._decider.place_alone(without_node(pod))
+            if node_name := node_of(decision):
+                result.nodes[str(pod)] = node_name
             else:
                 result.pending[str(pod)] = decision.message
             yield str(pod)

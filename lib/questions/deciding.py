@@ -3,9 +3,9 @@
 Only this file and snapshot_cache.py, of this package, change lib/scheduling's objects.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import inf
@@ -16,7 +16,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget, with_parts
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import StorageObject
-from lib.questions.device_claims import release_claims
+from lib.questions.device_claims import knows_devices, release_claims
 from lib.questions.errors import QuestionError
 from lib.questions.snapshot import PriorityClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
@@ -45,6 +45,29 @@ def queue_order(pod: Pod) -> tuple[int, float, str]:
     """The order in which waiting pods are tried: the highest priority first, then the oldest."""
     created = pod.metadata.creation_timestamp
     return -pod.spec.priority, created.timestamp() if created else inf, str(pod)
+
+
+def node_of(decision: Decision) -> str:
+    """The node that a decision picked, or where it preempts others; "" for none."""
+    return decision.nominated or (decision.node_name if decision.outcome in PLACED else "")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What came of placing a pod: its node ("" if it has none, and `message` says why), and the victims.
+
+    unprotected: by victim, the budgets that don't allow its eviction; preemption evicts it nevertheless.
+    knows_devices: whether the devices are known that it may need. is_refused: whether the API server doesn't
+    even create it.
+    """
+
+    pod: Pod
+    node_name: str = ""
+    message: str = ""
+    victims: tuple[Pod, ...] = ()
+    unprotected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    knows_devices: bool = True
+    is_refused: bool = False
 
 
 class Decider:
@@ -236,42 +259,34 @@ class Decider:
             self._schedulers[key] = Scheduler(profile, random, in_full=all_nodes and preempts)
         return self._schedulers[key]
 
-    def node_for(self, decision: Decision) -> str:
-        """The node that a decision picked, or where it preempts others; "" for none."""
-        return decision.nominated or (decision.node_name if decision.outcome in PLACED else "")
+    def settle(self, decision: Decision) -> Placed:
+        """Evict the victims of a decision, if it has some, and place the pod on their node."""
+        pod, node_name, unprotected = decision.pod, node_of(decision), {}
+        if decision.nominated:
+            unprotected = self.leave(decision.victims)
+            self.cache.nominator.add(pod, "")
+            self.cache.assume(pod, node_name)
+        message = "" if node_name else decision.message
+        return Placed(pod, node_name, message, decision.victims, unprotected, knows_devices(decision))
 
-    def settle(self, decision: Decision) -> dict[str, tuple[str, ...]]:
-        """Evict the victims of a decision, if it has some, and place the pod on their node.
+    def leave(self, pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
+        """Remove pods for good, and charge their disruption budgets.
 
-        Returns, by victim, the budgets that don't allow its eviction; preemption evicts it nevertheless.
+        Returns, by pod, the budgets that don't allow its eviction.
         """
-        if not decision.nominated:
-            return {}
-        unprotected = self._unprotected(decision.victims)
-        self.leave(decision.victims)
-        self.cache.nominator.add(decision.pod, "")
-        self.cache.assume(decision.pod, decision.nominated)
-        return unprotected
-
-    def _unprotected(self, victims: Sequence[Pod]) -> dict[str, tuple[str, ...]]:
-        """By victim, the budgets that don't allow its eviction."""
-        budgets, found = self.cache.looked_up.budgets or (), {}
-        left = [each.status.disruptions_allowed for each in budgets]
-        for pod in victims:
-            names = []
-            for i, budget in enumerate(budgets):
-                if guards(budget, pod):
-                    left[i] -= 1
-                    names += [str(budget)] if left[i] < 0 else []
-            if names:
-                found[str(pod)] = tuple(names)
-        return found
-
-    def leave(self, pods: Iterable[Pod]) -> None:
-        """Remove pods for good, and charge their disruption budgets."""
+        unprotected = {}
         for pod in pods:
+            if full := tuple(
+                str(each) for each in self.guards_of(pod) if not each.status.disruptions_allowed
+            ):
+                unprotected[str(pod)] = full
             self.remove(pod)
             self._charge(pod, 1)
+        return unprotected
+
+    def guards_of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The disruption budgets that the API server asks before it evicts a pod."""
+        return [each for each in self.cache.looked_up.budgets or () if guards(each, pod)]
 
     def recover(self, pods: Iterable[Pod]) -> None:
         """Give pods that have left back to their disruption budgets: others run in their place."""
@@ -305,7 +320,7 @@ class Decider:
     @contextmanager
     def temporarily(
         self,
-        removed: Collection[Pod] = (),
+        removed: Sequence[Pod] = (),
         nodes: Collection[Node] = (),
         added: Collection[Pod] = (),
         storage: Collection[StorageObject] = (),
@@ -315,33 +330,25 @@ class Decider:
         removed: pods to remove. nodes: nodes to add or replace. added: pods to add to them.
         storage: drivers, claims and volumes to add.
         """
-        before = {each.metadata.name: self.cache.nodes.get(each.metadata.name) for each in nodes}
-        places = [(pod, self.cache.node_of(pod)) for pod in removed]
-        for pod in removed:
-            self.remove(pod)
-        for node in nodes:
-            self.set_node(node)
-        for pod in added:
-            self.add(pod)
-        for each in storage:
-            self.cache.storage.put(each)
-        try:
-            yield
-        finally:
-            for each in storage:
-                self.cache.storage.delete(each)
-            for pod in added:
-                self.remove(pod)
-            for name, info in before.items():
-                if info:
-                    self.set_node(info.node)
-                else:
-                    self.cache.apply(Change(Kind.DELETED, self.cache.nodes[name].node))
-            for pod, node_name in places:
+        with ExitStack() as undoing:
+            for pod in reversed(removed):  # so they come back in their order
                 if pod.spec.node_name:
-                    self.add(pod)
+                    undoing.callback(self.add, pod)
                 else:  # it was only placed here, not bound
-                    self.cache.assume(pod, node_name)
+                    undoing.callback(self.cache.assume, pod, self.cache.node_of(pod))
+                self.remove(pod)
+            for node in nodes:
+                before = self.cache.nodes.get(node.metadata.name)
+                change = Change(Kind.MODIFIED, before.node) if before else Change(Kind.DELETED, node)
+                undoing.callback(self.cache.apply, change)
+                self.set_node(node)
+            for pod in added:
+                undoing.callback(self.remove, pod)
+                self.add(pod)
+            for each in storage:
+                undoing.callback(self.cache.storage.delete, each)
+                self.cache.storage.put(each)
+            yield
 
 
 def _charged(budget: PodDisruptionBudget, pod: Pod, disruptions: int) -> PodDisruptionBudget:

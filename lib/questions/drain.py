@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lib.kube.objects import CORDON_TAINT, Node, Pod, PodDisruptionBudget, Taint, with_parts
-from lib.questions.deciding import Decider, without_node
-from lib.questions.device_claims import knows_devices
+from lib.questions.deciding import Decider, Placed, without_node
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
-from lib.scheduling.disruption_budgets import guards
 from lib.scheduling.workloads import belongs_to_node, controller_of
 
 EXPLAINED = 3
@@ -26,28 +24,26 @@ MANY_BUDGETS = "it has more than one disruption budget, which the eviction subre
 
 @dataclass(frozen=True)
 class Moved:
-    """A pod of a drained node: its new node ("" if none), why, and the victims.
+    """A pod of a drained node, and what came of placing it again: None if nothing makes it again.
 
     wave: when it is evicted; None if it never is, because of `budgets`, or for the reason `stuck`.
-    unprotected: by victim, the budgets that don't allow its eviction. displaced_by: the pod that it was
-    preempted for, if that is why it moves. made_again: whether a controller would create it again. unready:
-    whether its budget lets it go because it isn't ready. knows_devices: whether the devices are known that it
-    needs.
+    displaced_by: the pod that it was preempted for, if that is why it moves. unready: whether its budget lets
+    it go because it isn't ready.
     """
 
     pod: Pod
     from_node: str
-    to_node: str = ""
-    message: str = ""
-    victims: tuple[Pod, ...] = ()
-    unprotected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    again: Placed | None = None
     budgets: tuple[str, ...] = ()
     stuck: str = ""
-    made_again: bool = True
     unready: bool = False
     wave: int | None = None
     displaced_by: str = ""
-    knows_devices: bool = True
+
+    @property
+    def to_node(self) -> str:
+        """Its new node; "" if there is none."""
+        return self.again.node_name if self.again else ""
 
 
 @dataclass
@@ -67,7 +63,7 @@ class Drain:
     @property
     def homeless(self) -> list[Moved]:
         """The pods that are made again, and fit nowhere else."""
-        return [each for each in self.moved if not each.to_node and each.made_again]
+        return [each for each in self.moved if each.again and not each.to_node]
 
     @property
     def held(self) -> list[Moved]:
@@ -77,7 +73,7 @@ class Drain:
     @property
     def bare(self) -> list[Moved]:
         """The pods that nothing makes again."""
-        return [each for each in self.moved if not each.made_again]
+        return [each for each in self.moved if not each.again]
 
     @property
     def options(self) -> dict[str, list[str]]:
@@ -94,8 +90,9 @@ class Drain:
     @property
     def verdict(self) -> Verdict:
         """Whether all pods are evicted, and those that are made again have other nodes."""
-        sure = bool(self.held) or not self.homeless or any(each.knows_devices for each in self.homeless)
-        return verdict(not self.homeless and not self.held, sure=sure)
+        homeless = [each.again for each in self.homeless if each.again]
+        sure = bool(self.held) or not homeless or any(each.knows_devices for each in homeless)
+        return verdict(not homeless and not self.held, sure=sure)
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer, but for the verdict."""
@@ -108,16 +105,17 @@ class Drain:
                     "pod": str(each.pod),
                     "from": each.from_node,
                     "to": each.to_node or None,
-                    "message": each.message,
-                    "victims": [str(victim) for victim in each.victims],
-                    "unprotected_victims": each.unprotected,
+                    "message": placed.message,
+                    "victims": [str(victim) for victim in placed.victims],
+                    "unprotected_victims": placed.unprotected,
                     "budgets": each.budgets,
                     "stuck": each.stuck or None,
                     "wave": each.wave,
                     "displaced_by": each.displaced_by or None,
-                    "made_again": each.made_again,
+                    "made_again": bool(each.again),
                 }
                 for each in self.moved
+                for placed in [each.again or Placed(each.pod)]
             ],
             "stay": [str(each) for each in self.stay],
             "why": [each.as_json() for each in self.why],
@@ -186,7 +184,7 @@ class Draining:
     def _guards_of(self, pod: Pod) -> list[PodDisruptionBudget]:
         if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp:
             return []
-        return [each for each in self._decider.cache.looked_up.budgets or () if guards(each, pod)]
+        return self._decider.guards_of(pod)
 
     def _wave(self, pods: Sequence[Pod]) -> Iterator[Moved]:
         """Evict these pods, and place those that are made again."""
@@ -222,33 +220,24 @@ class Draining:
 
     def _placed(self, moved: Moved) -> Iterator[Moved]:
         """A pod with its new node, and then those that it preempts with theirs."""
-        if controller_of(moved.pod) is None:
-            gone = replace(moved, made_again=False)
-            self.drain.moved.append(gone)
-            yield gone
+        controller = controller_of(moved.pod)
+        if controller is None:
+            self.drain.moved.append(moved)
+            yield moved
             return
-        decider = self._decider
-        again = without_node(moved.pod)
-        (decision,) = decider.place([again])
-        to_node, unprotected = decider.node_for(decision), decider.settle(decision)
-        alike = any(controller_of(each.pod) == controller_of(again) for each in self.drain.why)
-        if not to_node and not alike and len(self.drain.why) < EXPLAINED:
-            self.drain.why.append(self._why(again, decision))
-        found = replace(
-            moved,
-            to_node=to_node,
-            message="" if to_node else decision.message,
-            victims=decision.victims,
-            unprotected=unprotected,
-            knows_devices=knows_devices(decision),
-        )
-        self.drain.moved.append(found)
-        if moved.displaced_by and to_node:
-            decider.recover([moved.pod])
-        yield found
-        for victim in decision.victims:
-            displaced = Moved(victim, victim.spec.node_name or to_node, displaced_by=str(moved.pod))
-            yield from self._placed(displaced)
+        (decision,) = self._decider.place([without_node(moved.pod)])
+        placed = self._decider.settle(decision)
+        alike = any(controller_of(each.pod) == controller for each in self.drain.why)
+        if not placed.node_name and not alike and len(self.drain.why) < EXPLAINED:
+            self.drain.why.append(self._why(placed.pod, decision))
+        moved = replace(moved, again=placed)
+        self.drain.moved.append(moved)
+        if moved.displaced_by and placed.node_name:
+            self._decider.recover([moved.pod])
+        yield moved
+        for victim in placed.victims:
+            from_node = victim.spec.node_name or placed.node_name
+            yield from self._placed(Moved(victim, from_node, displaced_by=str(moved.pod)))
 
     def _why(self, pod: Pod, decision: Decision) -> Why:
         """Why a pod fits nowhere else, without suggestions to keep it on its node."""

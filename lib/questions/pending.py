@@ -11,7 +11,7 @@ from lib.kube.api import Api
 from lib.kube.errors import AnswerError, ForbiddenError, NotFoundError
 from lib.kube.objects import ControllerRef, Event, Object, ObjectMeta, Pod
 from lib.kube.paths import path_of
-from lib.questions.deciding import Decider, queue_order
+from lib.questions.deciding import Decider, node_of, queue_order
 from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said
 from lib.questions.fixes import fixed
@@ -21,7 +21,7 @@ from lib.questions.targets import Target
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.volumes import to_provision
 from lib.questions.why import Why, why
-from lib.scheduling.decision import PLACED, Outcome
+from lib.scheduling.decision import Outcome
 from lib.scheduling.text import count, names
 from lib.scheduling.workloads import controller_of
 
@@ -192,7 +192,7 @@ class Asking:
         for pod in self._waiting:
             gated = self._decider.gated(pod)
             decision = self._decider.ask(pod)
-            has_node = not gated and (decision.outcome in PLACED or decision.nominated)
+            has_node = not gated and node_of(decision)
             makers = frozenset(
                 each.provisioner for each in to_provision(pod, self._decider.cache.storage, self._snapshot)
             )

@@ -8,14 +8,14 @@ from typing import Any
 
 from lib.kube.objects import Json, Pod, with_parts
 from lib.questions.admission import NOTHING_SAID, ServerSaid
-from lib.questions.deciding import Decider
+from lib.questions.deciding import Decider, node_of
 from lib.questions.device_claims import knows_devices
 from lib.questions.manifests import Workload
 from lib.questions.new_pods import PodMaker
 from lib.questions.snapshot import Snapshot
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
-from lib.scheduling.decision import PLACED, Decision
+from lib.scheduling.decision import Decision
 
 MORE = "-more-"
 """Between a workload's name and a number in the names of its pods."""
@@ -112,8 +112,8 @@ class Filling:
     def _place(self, workload: Workload, pod: Pod) -> str | None:
         """Place a pod as a scheduler would; None if it fits nowhere."""
         decision = self._decider.place_alone(pod)
-        if decision.outcome in PLACED and decision.node_name:
-            return decision.node_name
+        if node_name := node_of(decision):
+            return node_name
         self.room.stopped[workload] = self._why(pod, decision)
         return None
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from lib.questions.admission import ServerSaid
 from lib.questions.compare import BALANCED, Result, differing
+from lib.questions.deciding import Placed
 from lib.questions.page import Page
 from lib.questions.rollout import Rollout
 from lib.questions.room import Room
 from lib.questions.show_why import show_nowhere
-from lib.questions.trial import Placed, Trial
+from lib.questions.trial import Trial
 from lib.scheduling.text import count, names, verb
 
 
@@ -35,12 +36,11 @@ def show_trial(trial: Trial, page: Page, all_nodes: int, *, rollouts: bool = Fal
     if victims := trial.victims:
         page.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:", gap=True)
         page.items(
-            f"{page.names(each.victims, 5)} for {each.new.pod} on {each.node_name}"
-            f"{in_spite_of(each.unprotected)}"
+            f"{page.names(each.victims, 5)} for {each.pod} on {each.node_name}{in_spite_of(each.unprotected)}"
             for each in page.first([each for each in trial.placed if each.victims])
         )
     for workload, why in trial.why.items():
-        missing = [each for each in trial.workloads[workload] if not each.node_name and not each.new.refused]
+        missing = [each for each in trial.workloads[workload] if not each.node_name and not each.is_refused]
         without = f"{count(len(missing), 'pod')} without a node"
         page.heading(f"{workload}: {without}; the first is {why.pod}", gap=True)
         show_nowhere(why, page)
@@ -76,10 +76,10 @@ def _show_refused(trial: Trial, page: Page) -> None:
     """What isn't even created, in the API server's words."""
     words = dict(trial.said.refused)
     for workload, pods in trial.workloads.items():
-        refused = [each.new for each in pods if each.new.refused]
+        refused = [each for each in pods if each.is_refused]
         if refused:
             many = f"{len(refused):,} of {count(len(pods), 'pod')} of " if len(pods) > 1 else ""
-            words[str(workload)] = f"{many}{workload}: {refused[0].refused}"
+            words[str(workload)] = f"{many}{workload}: {refused[0].message}"
     if words:
         page.line("The API server refuses:", gap=True)
         page.items(text if name in text else f"{name}: {text}" for name, text in words.items())
@@ -104,7 +104,7 @@ def _show_others(missing: Sequence[Placed], page: Page) -> None:
     others: dict[str, list[str]] = {}
     for each in missing:
         if each.message != missing[0].message:
-            others.setdefault(each.message, []).append(str(each.new.pod))
+            others.setdefault(each.message, []).append(str(each.pod))
     for message, pods in page.first([*others.items()]):
         page.line(f"{page.names(pods, 3)}: {message}")
 

@@ -58,18 +58,17 @@ def _stuck(drain: Drain) -> str:
 
 
 def _way(moved: Moved) -> str:
-    to = f" to {moved.to_node or 'nowhere'}" if moved.made_again else ""
+    again = moved.again
+    to = f" to {again.node_name or 'nowhere'}" if again else ""
     parts = [f"from {moved.from_node}{to}"]
     if moved.displaced_by:
         parts[0] = f"leaves {moved.from_node} for {moved.displaced_by}{to and f',{to}'}"
-    if moved.victims:
-        parts.append(
-            f"in the place of {names([str(each) for each in moved.victims])}{in_spite_of(moved.unprotected)}"
-        )
+    if again and again.victims:
+        parts.append(f"in the place of {names([*map(str, again.victims)])}{in_spite_of(again.unprotected)}")
     if moved.budgets:
         parts.append(f"budget {names(moved.budgets)} allows no disruption")
     if moved.unready:
         parts.append("it isn't ready now, and is taken to become so")
-    if not moved.made_again:
+    if not again:
         parts.append("nothing makes it again")
     return "; ".join(parts)

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from lib.kube.objects import Pod
 from lib.questions.admission import NOTHING_SAID, ServerSaid
-from lib.questions.deciding import Decider
-from lib.questions.device_claims import knows_devices
+from lib.questions.deciding import Decider, Placed, node_of
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import Workload
 from lib.questions.new_pods import NewPod, PodMaker
@@ -32,31 +31,16 @@ MOST_PODS = 100_000
 """The most pods that are tried, besides DaemonSets': a few bytes of a manifest can ask for any number."""
 
 
-@dataclass(frozen=True)
-class Placed:
-    """The result for a new pod: its node ("" if none), the victims, and why it has none.
-
-    unprotected: by victim, the budgets that don't allow its eviction. knows_devices: whether the devices are
-    known that it may need.
-    """
-
-    new: NewPod
-    node_name: str
-    victims: tuple[Pod, ...] = ()
-    message: str = ""
-    unprotected: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    knows_devices: bool = True
-
-
 @dataclass
 class Trial:
-    """The answer. why: for some workloads, why the first pod without a node has none. said: what the API
-    server said of them.
+    """The answer. placed: all pods in order; workloads: those of each workload. why: for some workloads, why
+    the first pod without a node has none. said: what the API server said of them.
 
     before, after: the usage of the nodes that got pods.
     """
 
     placed: list[Placed] = field(default_factory=list)
+    workloads: dict[Workload, list[Placed]] = field(default_factory=dict)
     why: dict[Workload, Why] = field(default_factory=dict)
     said: ServerSaid = NOTHING_SAID
     rollouts: list[Rollout] = field(default_factory=list)
@@ -67,7 +51,7 @@ class Trial:
     def verdict(self) -> Verdict:
         """Whether all are created, and have a node."""
         without = [each for each in self.placed if not each.node_name]
-        refused = self.said.refused or any(each.new.refused for each in without)
+        refused = self.said.refused or any(each.is_refused for each in without)
         only_devices = not any(each.knows_devices for each in without)
         unknown = self.said.unsure if not without else only_devices
         stuck = any(each.stuck for each in self.rollouts)
@@ -78,13 +62,11 @@ class Trial:
         """All victims of preemption."""
         return [victim for each in self.placed for victim in each.victims]
 
-    @property
-    def workloads(self) -> dict[Workload, list[Placed]]:
-        """The pods of each workload."""
-        found: dict[Workload, list[Placed]] = {}
-        for each in self.placed:
-            found.setdefault(each.new.workload, []).append(each)
-        return found
+    def add(self, workload: Workload, placed: Placed) -> Placed:
+        """The result for one more pod; returns it."""
+        self.placed.append(placed)
+        self.workloads.setdefault(workload, []).append(placed)
+        return placed
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer, but for the verdict."""
@@ -102,7 +84,7 @@ class Trial:
             ],
             "pods": [
                 {
-                    "pod": str(each.new.pod),
+                    "pod": str(each.pod),
                     "node": each.node_name or None,
                     "message": each.message,
                     "victims": [str(victim) for victim in each.victims],
@@ -167,9 +149,7 @@ class Placing:
         """Yields the result for each pod; the trial is complete at the end."""
         for new in self._new:
             if new.refused:
-                refused = Placed(new, "", message=new.refused)
-                self.trial.placed.append(refused)
-                yield refused
+                yield self.trial.add(new.workload, Placed(new.pod, message=new.refused, is_refused=True))
         yield from self._rollouts()
         for decision in self._decisions():
             yield self._settle(decision)
@@ -187,17 +167,13 @@ class Placing:
             first = len(trial.placed)
             trial.rollouts.append(rolling.run())
             for each in rolling.waiting:
-                (decision,) = self._decider.place([each.pod])
-                self._settle(decision)
+                self._settle(*self._decider.place([each.pod]))
             yield from trial.placed[first:]
 
     def _place_now(self, new: NewPod) -> str:
         """The node of a pod that fits now; one that doesn't is tried again in the next step."""
         (decision,) = self._decider.place([new.pod])
-        node_name = self._decider.node_for(decision)
-        if node_name:
-            self._settle(decision)
-        return node_name
+        return self._settle(decision).node_name if node_of(decision) else ""
 
     def _decisions(self) -> Iterator[Decision]:
         left = [each.pod for each in self._new if not each.refused and not each.workload.is_rolled_out]
@@ -211,19 +187,14 @@ class Placing:
                 yield from self._decider.place(batch)
 
     def _settle(self, decision: Decision) -> Placed:
-        new, trial = self._by_uid[decision.pod.metadata.uid], self.trial
-        node_name = self._decider.node_for(decision)
+        new, trial, node_name = self._by_uid[decision.pod.metadata.uid], self.trial, node_of(decision)
         if node_name and node_name not in trial.before:
             trial.before[node_name] = _before(self._decider, node_name, decision)
-        unprotected = self._decider.settle(decision)
+        placed = self._decider.settle(decision)
         self._failed = None if node_name or new.node_name else (new, decision)
         if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
             trial.why[new.workload] = _why(new, self._decider)
-        message = "" if node_name else decision.message
-        known = knows_devices(decision)
-        placed = Placed(new, node_name, decision.victims, message, unprotected, known)
-        trial.placed.append(placed)
-        return placed
+        return trial.add(new.workload, placed)
 
 
 def _alike(one: NewPod, other: NewPod) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lib.kube.objects import Event, Pod, PodGroupRef
-from lib.questions.deciding import Decider, queue_order, without_node
+from lib.questions.deciding import Decider, node_of, queue_order, without_node
 from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said, last_said
 from lib.questions.explaining import Explaining
@@ -64,8 +64,7 @@ class Why:
     @property
     def yes(self) -> bool:
         """Whether it has a node, or would get one, even if by preemption."""
-        found = self.decision.outcome in PLACED or bool(self.decision.nominated)
-        return bool(self.bound_to) or (found and not self.gated)
+        return bool(self.bound_to or (node_of(self.decision) and not self.gated))
 
     @property
     def verdict(self) -> Verdict:
@@ -181,8 +180,7 @@ def _with_its_group(found: Why, members: Sequence[Pod], decider: Decider) -> Non
 
 def _fits_nowhere(decision: Decision) -> bool:
     """Whether a pod of a group has no node for a reason of its own, and not because of its group."""
-    no_node = decision.outcome not in PLACED and not decision.nominated
-    return no_node and decision.rejecting_plugin not in FOR_ITS_GROUP
+    return not node_of(decision) and decision.rejecting_plugin not in FOR_ITS_GROUP
 
 
 def _helps_group(suggestion: Suggestion, members: Sequence[Pod], asked: int, decider: Decider) -> bool:
@@ -198,8 +196,7 @@ def _helps_group(suggestion: Suggestion, members: Sequence[Pod], asked: int, dec
             return False
         pods.append(changed)
     with with_fixes(decider, suggestion.fixes):
-        decision = decider.ask_together(pods)[asked]
-        return decision.outcome in PLACED or bool(decision.nominated)
+        return bool(node_of(decider.ask_together(pods)[asked]))
 
 
 def why_nowhere(pod: Pod, decision: Decision, decider: Decider, *, suggestions: bool = True) -> Why:

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from lib.kube.objects import Pod
-from lib.questions.deciding import Decider
-from lib.questions.trial import Placed
+from lib.questions.deciding import Decider, Placed
 
 
 def second_look(placed: Iterable[Placed], decider: Decider) -> str:
@@ -13,7 +12,7 @@ def second_look(placed: Iterable[Placed], decider: Decider) -> str:
     decider: of the cluster as it was, with the default plugins.
     """
     for each in placed:
-        pod = each.new.pod
+        pod = each.pod
         if not each.node_name:
             continue
         if gated := decider.gated(pod):

@@ -83,5 +83,5 @@ def _checked(scenario: Scenario, trial: PlacedTrial) -> Trial:
         return Trial(None, f"the placement breaks kube-scheduler's rules: {wrong}")
     if trial.victims:
         return Trial(trial.as_json())
-    pods, placed = [each.new.pod for each in trial.placed], sum(bool(each.node_name) for each in trial.placed)
+    pods, placed = [each.pod for each in trial.placed], sum(bool(each.node_name) for each in trial.placed)
     return Trial(trial.as_json(), best=best(scenario, Task(scenario).decider(), pods, placed))

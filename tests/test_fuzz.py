@@ -7,7 +7,7 @@ import pytest
 
 from scripts.fuzzing import engine
 from scripts.fuzzing.engine import Fuzzer, ending_hangs
-from scripts.fuzzing.targets import FILE, TARGETS, Target
+from scripts.fuzzing.targets import FILE, TARGETS, FuzzTarget
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_an_unexpected_error_is_found_once_for_each_place() -> None:
     def read(data: bytes) -> int:
         return 1 // len(data.removeprefix(b"["))
 
-    fuzzer = Fuzzer(Target(read, [b"["]), seed=1)
+    fuzzer = Fuzzer(FuzzTarget(read, [b"["]), seed=1)
     for _ in range(200):
         fuzzer.go_on()
     (found,) = fuzzer.found.values()
@@ -48,7 +48,7 @@ def test_an_input_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) 
             time.sleep(0.001)
 
     monkeypatch.setattr(engine, "LONGEST", 0.05)
-    fuzzer = Fuzzer(Target(read, [b"{}"]), seed=1)
+    fuzzer = Fuzzer(FuzzTarget(read, [b"{}"]), seed=1)
     fuzzer.go_on()
     (found,) = fuzzer.found.values()
     assert found.where.endswith("HangError")

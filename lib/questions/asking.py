@@ -19,7 +19,7 @@ from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
 from lib.questions.files import read_files
-from lib.questions.page import Page, print_json
+from lib.questions.printing import Printer, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import change_cluster
@@ -63,7 +63,7 @@ Replicas = Annotated[
 """Options of verbs that are about manifests."""
 
 
-class Output(StrEnum):
+class AnswerFormat(StrEnum):
     """How an answer is printed."""
 
     TABLE = "table"
@@ -147,9 +147,9 @@ class Common:
         int | None,
         option(ASKED, "Make the random choices repeatable.", envvar="POLLER_SEED", metavar="NUMBER"),
     ] = None
-    output: Annotated[Output, option(ASKED, "wide shows all; json is for programs.", "--output", "-o")] = (
-        Output.TABLE
-    )
+    output: Annotated[
+        AnswerFormat, option(ASKED, "wide shows all; json is for programs.", "--output", "-o")
+    ] = AnswerFormat.TABLE
     add: Annotated[
         int,
         option(
@@ -247,14 +247,14 @@ class Common:
             complain(self.command, note)
         snapshot.notes.clear()
 
-    def show(self, snapshot: Snapshot, answer: Answer, show_on: Callable[[Page], None]) -> Verdict:
+    def show(self, snapshot: Snapshot, answer: Answer, show_on: Callable[[Printer], None]) -> Verdict:
         """Print the notes, and the answer as JSON or by `show_on`; returns what it comes to."""
         self.tell_notes(snapshot)
-        if self.output == Output.JSON:
+        if self.output == AnswerFormat.JSON:
             head = {"question": self.context.info_name, "answer": answer.verdict.word}
             print_json({**head, **answer.as_json()})
         else:
-            show_on(Page(wide=self.output == Output.WIDE))
+            show_on(Printer(wide=self.output == AnswerFormat.WIDE))
         return answer.verdict
 
     def decider(

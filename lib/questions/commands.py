@@ -20,8 +20,8 @@ from lib.questions.events import read_events
 from lib.questions.files import save
 from lib.questions.manifest_files import expanded
 from lib.questions.manifests import Workload, custom_resources, named, read_manifests, workloads_in
-from lib.questions.page import run_through
 from lib.questions.pending import Asking, read_uncreated
+from lib.questions.printing import run_through
 from lib.questions.recording.command import ask_record
 from lib.questions.replay.command import ask_replay
 from lib.questions.room import Filling
@@ -30,7 +30,7 @@ from lib.questions.show_drain import show_drain
 from lib.questions.show_why import show_pending, show_why
 from lib.questions.sizing.command import ask_size
 from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_devices, look_up_pod_groups
-from lib.questions.targets import Target, find_pods, parse_selector, target
+from lib.questions.subjects import Subject, find_pods, parse_selector, subject
 from lib.questions.trial import Placing, new_pods
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import nodes_named
@@ -62,7 +62,7 @@ def ask_why(
 
     Exit 0: it has a node, or would get one. 3: it fits nowhere. 4: it needs devices that can't be seen.
     """
-    meant = target(pod or (), "" if all_namespaces else common.usual_namespace)
+    meant = subject(pod or (), "" if all_namespaces else common.usual_namespace)
     if meant.kind == "pod":
         if all_namespaces or selector:
             raise QuestionError("-A and -l choose among all pods that wait: leave out the name")
@@ -79,10 +79,10 @@ def ask_why(
         raise QuestionError(f"there are no pods of {meant}")
     asking = Asking(pods, uncreated, snapshot, common.decider(snapshot))
     run_through(asking.steps(), len(asking), "asking about pods")
-    return common.show(snapshot, asking.pending, lambda page: show_pending(asking.pending, page))
+    return common.show(snapshot, asking.pending, lambda out: show_pending(asking.pending, out))
 
 
-def _why_one(common: Common, meant: Target) -> Verdict:
+def _why_one(common: Common, meant: Subject) -> Verdict:
     with common.api() as api:
         snapshot = common.read(api)
         (asked,) = find_pods(snapshot, meant)
@@ -94,7 +94,7 @@ def _why_one(common: Common, meant: Target) -> Verdict:
             for each in (asked, *(claim for claim in claims if not claim.spec.volume_name)):
                 read_events(api, snapshot, each)
     answer = why(asked, snapshot, decider)
-    return common.show(snapshot, answer, lambda page: show_why(answer, page))
+    return common.show(snapshot, answer, lambda out: show_why(answer, out))
 
 
 def _asked_of(
@@ -148,7 +148,7 @@ def ask_try(
     run_through(placing.steps(), len(new), "placing pods")
     trial = placing.trial
     return common.show(
-        snapshot, trial, lambda page: show_trial(trial, page, len(decider.cache.nodes), rollouts=rollout)
+        snapshot, trial, lambda out: show_trial(trial, out, len(decider.cache.nodes), rollouts=rollout)
     )
 
 
@@ -167,7 +167,7 @@ def ask_room(
     workloads, snapshot, said = _asked_of(common, files)
     filling = Filling(workloads, snapshot, common.decider(snapshot), most, said)
     run_through(filling.steps(), most, "placing pods")
-    return common.show(snapshot, filling.room, lambda page: show_room(filling.room, page))
+    return common.show(snapshot, filling.room, lambda out: show_room(filling.room, out))
 
 
 def ask_drain(
@@ -192,7 +192,7 @@ def ask_drain(
             )
     draining = Draining(nodes, common.decider(snapshot))
     run_through(draining.steps(), len(draining), "moving pods")
-    return common.show(snapshot, draining.drain, lambda page: show_drain(draining.drain, page))
+    return common.show(snapshot, draining.drain, lambda out: show_drain(draining.drain, out))
 
 
 def ask_save(
@@ -239,7 +239,7 @@ def ask_compare(
         replacing = Replacing(str(file), snapshot, decider, pending_only=pending)
         run_through(replacing.steps(), len(replacing), f"placing pods by {file}")
         results.append(replacing.result)
-    return common.show(snapshot, Comparison(results), lambda page: show_compare(results, page))
+    return common.show(snapshot, Comparison(results), lambda out: show_compare(results, out))
 
 
 ALL: Mapping[str, Callable[..., Verdict]] = {

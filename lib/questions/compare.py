@@ -17,7 +17,7 @@ BALANCED = ("cpu", "memory")
 
 
 @dataclass
-class Result:
+class ConfigResult:
     """The result of one configuration.
 
     nodes: by pod name, the node of each pod that has one. pending: the other pods, and why. mean, imbalance:
@@ -51,7 +51,7 @@ class Result:
         }
 
 
-def differing(one: Result, other: Result) -> list[str]:
+def differing(one: ConfigResult, other: ConfigResult) -> list[str]:
     """The pods that two configurations put on different nodes, or only one of them on a node."""
     return sorted(
         name for name in {**one.nodes, **other.nodes} if one.nodes.get(name) != other.nodes.get(name)
@@ -62,7 +62,7 @@ def differing(one: Result, other: Result) -> list[str]:
 class Comparison:
     """The answer: the results of all configurations; the others are compared with the first."""
 
-    results: Sequence[Result]
+    results: Sequence[ConfigResult]
 
     @property
     def verdict(self) -> Verdict:
@@ -87,7 +87,7 @@ class Replacing:
     """
 
     def __init__(self, name: str, snapshot: Snapshot, decider: Decider, *, pending_only: bool) -> None:
-        self.result = Result(name, left_out=sum(map(belongs_to_node, snapshot.of(Pod))))
+        self.result = ConfigResult(name, left_out=sum(map(belongs_to_node, snapshot.of(Pod))))
         self._decider = decider
         movable = [
             pod

@@ -17,7 +17,7 @@ from lib.kube.escaping import escaped
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.paths import path_of
 from lib.kube.resources import NAMESPACES, NODES
-from lib.questions.asking import Common, Output
+from lib.questions.asking import AnswerFormat, Common
 from lib.questions.errors import QuestionError
 from lib.questions.what_if import EFFECTS
 from lib.scheduling.text import taint_text
@@ -59,7 +59,7 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
         case "-f" | "--filename" | "--from" | "--config" | "--plugin":
             return [], FILES
         case "-o" | "--output":
-            return [each.value for each in Output], NO_FILES
+            return [each.value for each in AnswerFormat], NO_FILES
         case "--like" | "--remove":
             return list(_nodes(common)), NO_FILES
         case "--label":

@@ -16,8 +16,8 @@ from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said
 from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot
+from lib.questions.subjects import Subject
 from lib.questions.suggestions import Suggestion, with_fixes
-from lib.questions.targets import Target
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.volumes import to_provision
 from lib.questions.why import Why, why
@@ -245,7 +245,7 @@ class Asking:
 # --- controllers that create no pods ----------------------------------------------------------------------
 
 
-def read_uncreated(api: Api, snapshot: Snapshot, meant: Target) -> list[Uncreated]:
+def read_uncreated(api: Api, snapshot: Snapshot, meant: Subject) -> list[Uncreated]:
     """The controllers whose last attempt to create a pod failed, as their events say."""
     path = path_of("events", meant.namespace) if meant.namespace else "/api/v1/events"
     try:

@@ -19,7 +19,7 @@ Place = Callable[[NewPod], str]
 
 
 @dataclass
-class Step:
+class RolloutStep:
     """What one step changes. added: the node of each new pod. waiting: the new pods without a node."""
 
     added: dict[str, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Rollout:
 
     workload: Workload
     old: int
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RolloutStep] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     changed: bool = True
 
@@ -88,7 +88,7 @@ class RollingOut:
         self.rollout.left = [str(pod) for pod in self._old]
         return self.rollout
 
-    def _rolled(self, limits: dict[str, Any]) -> Iterator[Step]:
+    def _rolled(self, limits: dict[str, Any]) -> Iterator[RolloutStep]:
         """RollingUpdate: as many more pods as maxSurge says, and as many fewer as maxUnavailable says."""
         wanted, to_come, ready = len(self._new), deque(self._new), 0
         surge = _share(limits.get("maxSurge", "25%"), wanted, ceil)
@@ -96,7 +96,7 @@ class RollingOut:
         if not surge and not unavailable:
             unavailable = 1
         while self._old or to_come or self.waiting:
-            step, before = Step(), len(to_come)
+            step, before = RolloutStep(), len(to_come)
             again, self.waiting = self.waiting, []
             free = wanted + surge - len(self._old) - ready - len(again)
             coming = [to_come.popleft() for _ in range(max(0, min(free, len(to_come))))]
@@ -107,17 +107,17 @@ class RollingOut:
                 return
             yield step
 
-    def _recreated(self) -> Iterator[Step]:
+    def _recreated(self) -> Iterator[RolloutStep]:
         """Recreate: first all old pods leave, then the new ones come."""
-        step = Step()
+        step = RolloutStep()
         self._take_away(len(self._old), step)
         yield step
-        step = Step()
+        step = RolloutStep()
         for each in self._new:
             self._add(each, step)
         yield step
 
-    def _one_by_one(self) -> Iterator[Step]:
+    def _one_by_one(self) -> Iterator[RolloutStep]:
         """A StatefulSet: missing pods come first; then the others are replaced, the last number first."""
         by_name = {pod.metadata.name: pod for pod in self._old}
         if (self._workload.strategy.get("type") or "RollingUpdate") == "OnDelete":
@@ -125,28 +125,28 @@ class RollingOut:
         missing = [each for each in self._new if each.pod.metadata.name not in by_name]
         there = [each for each in self._new if each.pod.metadata.name in by_name]
         kept = {each.pod.metadata.name for each in there}
-        surplus = Step()
+        surplus = RolloutStep()
         self._leave([pod for pod in self._old if pod.metadata.name not in kept], surplus)
         if surplus.removed:
             yield surplus
         for each in (*missing, *reversed(there)):
-            step = Step()
+            step = RolloutStep()
             self._leave([pod for pod in self._old if pod.metadata.name == each.pod.metadata.name], step)
             fits = self._add(each, step)
             yield step
             if not fits:
                 return
 
-    def _scaled(self) -> Iterator[Step]:
+    def _scaled(self) -> Iterator[RolloutStep]:
         """Only the number changes."""
-        step = Step()
+        step = RolloutStep()
         self._take_away(len(self._old) - len(self._new), step)
         for each in self._new[len(self._old) :]:
             self._add(each, step)
         if step.added or step.removed or self.waiting:
             yield step
 
-    def _add(self, new: NewPod, step: Step) -> bool:
+    def _add(self, new: NewPod, step: RolloutStep) -> bool:
         node_name = self._place(new)
         if node_name:
             step.added[str(new.pod)] = node_name
@@ -154,10 +154,10 @@ class RollingOut:
             self.waiting.append(new)
         return bool(node_name)
 
-    def _take_away(self, number: int, step: Step) -> None:
+    def _take_away(self, number: int, step: RolloutStep) -> None:
         self._leave(self._old[len(self._old) - min(max(number, 0), len(self._old)) :], step)
 
-    def _leave(self, pods: Sequence[Pod], step: Step) -> None:
+    def _leave(self, pods: Sequence[Pod], step: RolloutStep) -> None:
         for pod in pods:
             self._old.remove(pod)
             self._remove(pod)

@@ -1,34 +1,34 @@
 """Prints, for people, what a drain of nodes would do."""
 
 from lib.questions.drain import Drain, Moved
-from lib.questions.page import Page
+from lib.questions.printing import Printer
 from lib.questions.show import in_spite_of
 from lib.questions.show_why import show_nowhere
 from lib.questions.verdict import Verdict
 from lib.scheduling.text import count, listed, names, verb
 
 
-def show_drain(drain: Drain, page: Page) -> None:
+def show_drain(drain: Drain, out: Printer) -> None:
     """Whom it evicts, where they go, and where it sticks."""
-    page.heading(_headline(drain))
+    out.heading(_headline(drain))
     if drain.held:
-        page.line(_stuck(drain))
+        out.line(_stuck(drain))
     rows = [
         (f"wave {each.wave}" if each.wave else "", f"{each.pod} {_way(each)}")
         for each in sorted(drain.moved, key=lambda each: bool(each.to_node) and not each.budgets)
     ]
-    shown = page.first(rows)
-    page.pairs(shown, numbers=True)
-    page.more(len(rows) - len(shown), "more pod", " that would have a node")
+    shown = out.first(rows)
+    out.pairs(shown, numbers=True)
+    out.more(len(rows) - len(shown), "more pod", " that would have a node")
     if drain.stay:
         stays = verb(len(drain.stay), "stays", "stay")
-        page.line(f"{count(len(drain.stay), 'pod')} of DaemonSets, or static, {stays}.")
+        out.line(f"{count(len(drain.stay), 'pod')} of DaemonSets, or static, {stays}.")
     if drain.options:
-        page.line(f"kubectl stops before the first eviction without {' '.join(drain.options)}:", gap=True)
-        page.pairs(((option, page.names(pods, 3)) for option, pods in drain.options.items()), numbers=True)
+        out.line(f"kubectl stops before the first eviction without {' '.join(drain.options)}:", gap=True)
+        out.pairs(((option, out.names(pods, 3)) for option, pods in drain.options.items()), numbers=True)
     for why in drain.why:
-        page.heading(f"why {why.pod} would have no node", gap=True)
-        show_nowhere(why, page)
+        out.heading(f"why {why.pod} would have no node", gap=True)
+        show_nowhere(why, out)
 
 
 def _headline(drain: Drain) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from lib.questions.events import Said
-from lib.questions.page import Page
 from lib.questions.pending import Cause, Pending, Uncreated, missing_text
+from lib.questions.printing import Printer
 from lib.questions.volumes import ToProvision
-from lib.questions.why import Group, Why
+from lib.questions.why import RejectedNodes, Why
 from lib.scheduling.decision import Outcome
 from lib.scheduling.pod_groups import HOLDING
 from lib.scheduling.text import count, sentence, verb
@@ -21,43 +21,43 @@ BEST = 5
 """At most so many of the nodes that fit are shown, unless -o wide."""
 
 
-def show_why(answer: Why, page: Page) -> None:
+def show_why(answer: Why, out: Printer) -> None:
     """Why a pod waits, or why it is on its node."""
     decision = answer.decision
-    page.heading(_headline(answer))
-    page.line(_who(answer))
+    out.heading(_headline(answer))
+    out.line(_who(answer))
     if answer.rule and not answer.waits_for_group:
-        page.line(f"Its group {answer.group} is placed {answer.rule}.")
+        out.line(f"Its group {answer.group} is placed {answer.rule}.")
     for each in answer.to_provision:
-        page.line(f"{each.text}.{_last_word(each, answer)}")
+        out.line(f"{each.text}.{_last_word(each, answer)}")
     if answer.gated:
-        page.line(sentence(f"No scheduler may place it yet: {answer.gated}"))
+        out.line(sentence(f"No scheduler may place it yet: {answer.gated}"))
     as_a_whole = decision.rejecting_plugin or decision.outcome == Outcome.WAITING
     if decision.outcome == Outcome.ERROR or (as_a_whole and not decision.rejected):
-        page.line(decision.message)
+        out.line(decision.message)
     if answer.waits_for:
-        page.line(f"{answer.waits_for.pod} of its group has no node:", gap=True)
-        show_nowhere(answer.waits_for, page)
+        out.line(f"{answer.waits_for.pod} of its group has no node:", gap=True)
+        show_nowhere(answer.waits_for, out)
         return
     if decision.totals or answer.bound_to:
-        _show_feasible(answer, page)
+        _show_feasible(answer, out)
     if decision.rejected:
         many = len(decision.rejected)
         nodes = count(decision.all_nodes, "node")
-        page.line(f"{many:,} of {nodes} {verb(many, 'was', 'were')} ruled out:", gap=True)
-        page.pairs(_group_rows(answer.groups, page), numbers=True)
+        out.line(f"{many:,} of {nodes} {verb(many, 'was', 'were')} ruled out:", gap=True)
+        out.pairs(_group_rows(answer.groups, out), numbers=True)
     if decision.victims:
-        who = page.names(decision.victims, 5)
-        page.line(
+        who = out.names(decision.victims, 5)
+        out.line(
             f"Preemption: {who} would have to leave {decision.nominated}, and then it fits there.", gap=True
         )
-    elif decision.post_filter_message and page.wide:
-        page.line(decision.post_filter_message)
+    elif decision.post_filter_message and out.wide:
+        out.line(decision.post_filter_message)
     if answer.suggestions:
-        page.gap()
-        _show_suggestions(answer, page)
+        out.gap()
+        _show_suggestions(answer, out)
     elif not (answer.yes or decision.victims or answer.waits_for_group or answer.to_provision):
-        page.line("No single change, and no two together, was found with which it would fit.", gap=True)
+        out.line("No single change, and no two together, was found with which it would fit.", gap=True)
 
 
 def _headline(answer: Why) -> str:
@@ -114,30 +114,30 @@ def _said(said: Said) -> str:
     return sentence(f"{when}{by} said ({said.reason}{often}): {said.message}")
 
 
-def _show_feasible(answer: Why, page: Page) -> None:
+def _show_feasible(answer: Why, out: Printer) -> None:
     """The nodes that fit, best first; for a bound pod whether it would go there again."""
     decision = answer.decision
     totals = decision.totals
     best = sorted(totals, key=lambda name: (name != decision.node_name, -totals[name], name))
     if answer.bound_to:
-        page.line(_again(answer, best))
+        out.line(_again(answer, best))
     if not best:
         return
-    shown = best if page.wide else best[:BEST]
+    shown = best if out.wide else best[:BEST]
     shown += [answer.bound_to] if answer.bound_to in totals and answer.bound_to not in shown else []
     plugins = list(next(iter(decision.scores.values())))
     if not plugins:
-        page.line(f"{best[0]} is the only node that would do.")
+        out.line(f"{best[0]} is the only node that would do.")
         return
-    header = ["node", "total", *(plugins if page.wide or len(plugins) <= 4 else ()), ""]
+    header = ["node", "total", *(plugins if out.wide or len(plugins) <= 4 else ()), ""]
     rows = []
     for name in shown:
         scores = [str(decision.scores[name].get(each, 0)) for each in header[2:-1]]
         said = {"the pick": name == decision.node_name, "here now": name == answer.bound_to}
         marks = [mark for mark, holds in said.items() if holds]
         rows.append([name, str(totals[name]), *scores, ", ".join(marks)])
-    page.table(header, rows, right=range(1, len(header) - 1))
-    page.more(len(best) - len(shown), "more node", " that would do")
+    out.table(header, rows, right=range(1, len(header) - 1))
+    out.more(len(best) - len(shown), "more node", " that would do")
 
 
 def _again(answer: Why, best: Sequence[str]) -> str:
@@ -160,27 +160,27 @@ def _again(answer: Why, best: Sequence[str]) -> str:
     return f"It would go there again: {points}."
 
 
-def show_nowhere(why: Why, page: Page) -> None:
+def show_nowhere(why: Why, out: Printer) -> None:
     """Why a pod has no node, and what would help."""
     if why.gated or not why.decision.rejected:
-        page.line(f"{why.gated or why.decision.message}")
-    page.pairs(_group_rows(why.groups, page), numbers=True)
-    _show_suggestions(why, page)
+        out.line(f"{why.gated or why.decision.message}")
+    out.pairs(_group_rows(why.groups, out), numbers=True)
+    _show_suggestions(why, out)
 
 
-def _show_suggestions(why: Why, page: Page) -> None:
+def _show_suggestions(why: Why, out: Printer) -> None:
     if why.suggestions:
-        page.line("What would help:")
-        page.items(each.sentence for each in why.suggestions)
+        out.line("What would help:")
+        out.items(each.sentence for each in why.suggestions)
 
 
-def _group_rows(groups: Sequence[Group], page: Page) -> Iterator[tuple[str, str]]:
+def _group_rows(groups: Sequence[RejectedNodes], out: Printer) -> Iterator[tuple[str, str]]:
     for group in groups:
         yield f"{len(group.nodes):,}", f"{', '.join(group.reasons)} ({group.plugin})"
         said = sorted(group.details.items(), key=lambda each: -len(each[1]))
-        shown = said if page.wide or len(said) <= LINES else said[: LINES - 1]
+        shown = said if out.wide or len(said) <= LINES else said[: LINES - 1]
         for lines, nodes in shown:
-            who = page.names(nodes, 3)
+            who = out.names(nodes, 3)
             yield "", f"{who}: {'; '.join(lines)}" if lines else who
         if rest := sum(len(nodes) for _, nodes in said[len(shown) :]):
             yield "", f"and {count(rest, 'more node')} (-o wide shows all)"
@@ -189,41 +189,41 @@ def _group_rows(groups: Sequence[Group], page: Page) -> Iterator[tuple[str, str]
 # --- all pods that wait -----------------------------------------------------------------------------------
 
 
-def show_pending(pending: Pending, page: Page) -> None:
+def show_pending(pending: Pending, out: Printer) -> None:
     """How many pods wait, what helps most, and each cause."""
-    page.heading(_headline_of_all(pending))
+    out.heading(_headline_of_all(pending))
     if pending.would_be_placed:
         many = count(len(pending.would_be_placed), "pod")
-        page.line(f"{many} would get a node now: {page.names(pending.would_be_placed, 3)}.")
+        out.line(f"{many} would get a node now: {out.names(pending.would_be_placed, 3)}.")
     for scheduler, unheeded in pending.unheeded.items():
-        page.line(f"{scheduler} has said nothing of {len(unheeded):,} of these: is it running?")
+        out.line(f"{scheduler} has said nothing of {len(unheeded):,} of these: is it running?")
     alike: dict[object, list[Uncreated]] = {}
     for creator in pending.uncreated:
         alike.setdefault(creator.cause, []).append(creator)
-    for creators in page.first([*alike.values()]):
+    for creators in out.first([*alike.values()]):
         last = max(creators, key=lambda each: str(each.said.at))
         ago = f"{last.said.ago}: " if last.said.at else ""
-        page.line(f"{missing_text(creators)}. {ago}{last.reason}.")
-    if helps := pending.helps if page.wide else pending.best:
-        page.line("What would help most:", gap=True)
-        page.items(
+        out.line(f"{missing_text(creators)}. {ago}{last.reason}.")
+    if helps := pending.helps if out.wide else pending.best:
+        out.line("What would help most:", gap=True)
+        out.items(
             f"{each.suggestion.words}: {each.pods:,} of {count(pending.waiting, 'pod')} would have a node"
-            for each in page.first(helps, FIRST)
+            for each in out.first(helps, FIRST)
             if each.pods
         )
     for cause in pending.causes:
-        _show_cause(cause, page)
+        _show_cause(cause, out)
 
 
-def _show_cause(cause: Cause, page: Page) -> None:
+def _show_cause(cause: Cause, out: Printer) -> None:
     many = len(cause.pods)
     what = f" for {verb(many, 'its', 'their')} volumes" if cause.why.to_provision else ""
     waits = f"{count(many, 'pod')} {verb(many, 'waits', 'wait')}{what}"
-    page.heading(f"{waits}: {page.names(cause.pods, 4)}", gap=True)
+    out.heading(f"{waits}: {out.names(cause.pods, 4)}", gap=True)
     if not cause.why.to_provision:
-        show_nowhere(cause.why, page)
+        show_nowhere(cause.why, out)
     for each in cause.why.to_provision:
-        page.line(f"{each.text}.", indent=2)
+        out.line(f"{each.text}.", indent=2)
 
 
 def _headline_of_all(pending: Pending) -> str:

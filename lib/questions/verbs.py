@@ -86,20 +86,18 @@ def _check_first_word(words: Sequence[str]) -> None:
 def _add(app: typer.Typer, name: str, answer: Callable[..., int]) -> None:
     """Make a function a verb; its answer is the exit status.
 
-    It has its own options and, if it asks about a cluster (its first parameter is `common`), the common ones.
+    Its first parameter is a dataclass of options, which others may share; the rest are its own options.
     """
-    from lib.questions.asking import Common
-
     first, *own = inspect.signature(answer).parameters.values()
-    shared = [first]
-    if first.name == "common":
-        of_common = inspect.signature(Common).parameters.values()
-        shared = [each for each in of_common if each.name not in {other.name for other in own}]
+    own_names = {each.name for each in own}
+    shared = [
+        each for each in inspect.signature(first.annotation).parameters.values() if each.name not in own_names
+    ]
 
     def run(context: typer.Context, **given: Any) -> None:
-        common = {each.name: given.pop(each.name) for each in shared if each.name != "context"}
-        about = Common(context, **common) if first.name == "common" else context
-        raise typer.Exit(_status(context.command_path, lambda: answer(about, **given)))
+        options = {each.name: given.pop(each.name) for each in shared if each.name != "context"}
+        options = first.annotation(context, **options)
+        raise typer.Exit(_status(context.command_path, lambda: answer(options, **given)))
 
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *shared]]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it

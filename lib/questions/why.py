@@ -22,7 +22,7 @@ from lib.scheduling.workloads import controller_of
 
 
 @dataclass
-class Group:
+class RejectedNodes:
     """Nodes that one plugin rejected for the same reasons, with details and their nodes."""
 
     plugin: str
@@ -72,12 +72,12 @@ class Why:
         return verdict(self.yes, sure=self.yes or knows_devices(self.decision))
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[RejectedNodes]:
         """The rejected nodes by reason, the most frequent first; in each, the most frequent details first."""
-        found: dict[tuple[str, tuple[str, ...]], Group] = {}
+        found: dict[tuple[str, tuple[str, ...]], RejectedNodes] = {}
         for name, rejection in self.decision.rejected.items():
             key = rejection.plugin, rejection.status.reasons
-            group = found.setdefault(key, Group(*key))
+            group = found.setdefault(key, RejectedNodes(*key))
             group.nodes.append(name)
             group.details[tuple(self.details.get(name, ()))].append(name)
         return sorted(found.values(), key=lambda each: (-len(each.nodes), each.plugin))

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from .mutate import mutated
-from .targets import Target
+from .targets import FuzzTarget
 
 LIB = str(Path(__file__).resolve().parents[2] / "lib")
 
@@ -31,7 +31,7 @@ class HangError(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """An error that nobody expects. where: the line that raised it; each is reported once."""
 
     where: str
@@ -45,9 +45,9 @@ class Fuzzer:
     inputs: how many it was given. kept: those that reached new lines. found: the errors, by their place.
     """
 
-    def __init__(self, target: Target, seed: int) -> None:
+    def __init__(self, target: FuzzTarget, seed: int) -> None:
         self.inputs = 0
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, Finding] = {}
         self.kept = [*target.corpus]
         self._run, self._chance = target.run, Random(seed)
         self._reached: set[tuple[str, int]] = set()
@@ -65,7 +65,7 @@ class Fuzzer:
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{last.filename}:{last.lineno} {type(error).__name__}"
-            self.found.setdefault(where, Found(where, data, traceback.format_exc()))
+            self.found.setdefault(where, Finding(where, data, traceback.format_exc()))
 
     def _is_new(self, data: bytes) -> bool:
         """Run it; returns whether it reached new lines."""

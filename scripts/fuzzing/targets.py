@@ -42,7 +42,7 @@ FILE = Path(gettempdir()) / f"poller-fuzz-{MACHINE.random().getrandbits(48):x}"
 
 
 @dataclass(frozen=True)
-class Target:
+class FuzzTarget:
     """run: takes an input. corpus: inputs to begin with."""
 
     run: Callable[[bytes], object]
@@ -189,19 +189,19 @@ def _answer(data: bytes) -> None:
     transport.close()
 
 
-TARGETS: Mapping[str, Target] = {
-    "quantities": Target(_quantity, [each.encode() for each in corpus.QUANTITIES]),
-    "pods": Target(_page(Pod), corpus.lists("Pod")),
-    "nodes": Target(_page(Node), corpus.lists("Node")),
-    "claims": Target(_page(PersistentVolumeClaim), corpus.lists("PersistentVolumeClaim")),
-    "volumes": Target(_page(PersistentVolume), corpus.lists("PersistentVolume")),
-    "watched pods": Target(_frame(Pod), corpus.frames("Pod")),
-    "watched nodes": Target(_frame(Node), corpus.frames("Node")),
-    "selectors": Target(_selector, corpus.selectors()),
-    "clusters": Target(_decide, corpus.clusters()),
-    "configurations": Target(_configuration, corpus.configurations()),
-    "extenders": Target(_extender, corpus.extender_answers()),
-    "answers": Target(_answer, corpus.answers()),
+TARGETS: Mapping[str, FuzzTarget] = {
+    "quantities": FuzzTarget(_quantity, [each.encode() for each in corpus.QUANTITIES]),
+    "pods": FuzzTarget(_page(Pod), corpus.lists("Pod")),
+    "nodes": FuzzTarget(_page(Node), corpus.lists("Node")),
+    "claims": FuzzTarget(_page(PersistentVolumeClaim), corpus.lists("PersistentVolumeClaim")),
+    "volumes": FuzzTarget(_page(PersistentVolume), corpus.lists("PersistentVolume")),
+    "watched pods": FuzzTarget(_frame(Pod), corpus.frames("Pod")),
+    "watched nodes": FuzzTarget(_frame(Node), corpus.frames("Node")),
+    "selectors": FuzzTarget(_selector, corpus.selectors()),
+    "clusters": FuzzTarget(_decide, corpus.clusters()),
+    "configurations": FuzzTarget(_configuration, corpus.configurations()),
+    "extenders": FuzzTarget(_extender, corpus.extender_answers()),
+    "answers": FuzzTarget(_answer, corpus.answers()),
 }
 """By name. `clusters` are files as `--from` reads them, and decisions on their pods."""
 

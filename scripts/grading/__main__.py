@@ -10,9 +10,9 @@ from rich.progress import track
 
 from lib.questions.errors import QuestionError
 from scripts.grading.contest import FILE as CONTEST, Contest
-from scripts.grading.hand_in import Result, grade_all, hand_ins
+from scripts.grading.hand_in import HandInResult, grade_all, hand_ins
 from scripts.grading.kernel import has_walls
-from scripts.grading.outputs import FOR_ONE, OUTPUTS, Output, report
+from scripts.grading.outputs import FOR_ONE, OUTPUTS, ResultFormat, report
 from scripts.grading.ranking import beats, ranking
 from scripts.grading.scenario import Scenario, ScenarioError
 from scripts.grading.trial import Limits
@@ -40,8 +40,8 @@ def grade(
     seconds: Annotated[int, typer.Option(min=1, help="Computing time that each may take.")] = 10,
     memory: Annotated[int, typer.Option(min=64, help="Memory that each may take, in MiB.")] = 1024,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="autolab and gradescope are for one policy.")
-    ] = Output.TABLE,
+        ResultFormat, typer.Option("--output", "-o", help="autolab and gradescope are for one policy.")
+    ] = ResultFormat.TABLE,
     as_csv: Annotated[bool, typer.Option("--csv", help="The same as --output csv.")] = False,
     reports: Annotated[
         Path | None, typer.Option(help="Write a page for each student into this folder.")
@@ -63,7 +63,7 @@ def grade(
     """
     if not has_walls():
         typer.echo(NO_WALLS, err=True)
-    output = Output.CSV if as_csv else output
+    output = ResultFormat.CSV if as_csv else output
     if output in FOR_ONE and len(policies) != 1:
         raise typer.BadParameter(f"{output} is for one policy", param_hint="--output")
     if (scenario / CONTEST).is_file():
@@ -82,7 +82,7 @@ def grade(
     raise typer.Exit(0 if all(each.points == each.most for each in results[1:]) else 3)
 
 
-def play(scenario: Path, policies: list[Path], seed: int, limits: Limits, output: Output) -> int:
+def play(scenario: Path, policies: list[Path], seed: int, limits: Limits, output: ResultFormat) -> int:
     """Play a contest, and show who has which place. Returns the exit status."""
     if output in FOR_ONE:
         raise typer.BadParameter(f"{output} isn't for contests", param_hint="--output")
@@ -98,7 +98,7 @@ def play(scenario: Path, policies: list[Path], seed: int, limits: Limits, output
     return 0 if all(each.to_beat or beats(contest, each, entries) for each in entries) else 3
 
 
-def write_reports(scenario: Scenario, results: list[Result], folder: Path) -> None:
+def write_reports(scenario: Scenario, results: list[HandInResult], folder: Path) -> None:
     """Write STUDENT.md for each."""
     folder.mkdir(parents=True, exist_ok=True)
     for each in results:

@@ -19,8 +19,8 @@ from lib.kube.system import MACHINE
 from lib.questions.errors import QuestionError
 from lib.questions.replay.figures import Figures
 from lib.questions.replay.reading import read_snapshot, read_trace
-from lib.questions.replay.replaying import Replaying, profile_of
 from lib.questions.replay.trace import Trace, inflated, kinds_of
+from lib.questions.replay.world import Replaying, profile_of
 from scripts.grading.hand_in import HandIn
 from scripts.grading.remote_policy import Limits, PolicyProblemError, policy_process
 from scripts.grading.scenario import ScenarioError

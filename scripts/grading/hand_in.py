@@ -29,7 +29,7 @@ class HandIn:
 
 
 @dataclass(frozen=True)
-class Result:
+class HandInResult:
     """What a hand-in comes to.
 
     marks: for each expectation the one with the fewest points on any cluster, so that nothing counts which
@@ -74,17 +74,17 @@ def hand_ins(policies: Sequence[Path]) -> list[HandIn]:
 
 def grade_all(
     scenario: Scenario, found: Sequence[HandIn], seed: int, limits: Limits, hidden: int
-) -> Iterator[Result]:
+) -> Iterator[HandInResult]:
     """The results in the same order, side by side on the cores that there are. The first has no policy."""
 
-    def of(hand_in: HandIn) -> Result:
+    def of(hand_in: HandIn) -> HandInResult:
         try:
             return grade(scenario, hand_in, seed, limits, hidden)
         except Exception as error:  # each hand-in stands alone, whatever is wrong with the grader
             if hand_in.file is None:  # the scenario is at fault
                 raise
             why = f"{STOPPED}{type(error).__name__}: {error}"
-            return Result(hand_in, (), most_points(scenario), (), why)
+            return HandInResult(hand_in, (), most_points(scenario), (), why)
 
     # While the grader places pods, a policy's process waits, and the other way round; who hangs only waits.
     with ThreadPoolExecutor(2 * cores()) as side_by_side:
@@ -96,7 +96,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def grade(scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, hidden: int) -> Result:
+def grade(scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, hidden: int) -> HandInResult:
     """Run a policy on the open cluster, and on some hidden ones, until it fails as a whole."""
     clusters: list[Marks] = []
     for cluster in clusters_for(scenario, hand_in, seed, hidden):
@@ -109,7 +109,7 @@ def grade(scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, hidden
         problem = f"on a hidden cluster: {problem}"
     whole = clusters[-1].marks
     marks = [worst(each) for each in zip(*(each.marks for each in clusters), strict=True)] if whole else []
-    return Result(hand_in, tuple(marks), most_points(scenario), tuple(clusters), problem)
+    return HandInResult(hand_in, tuple(marks), most_points(scenario), tuple(clusters), problem)
 
 
 def clusters_for(scenario: Scenario, hand_in: HandIn, seed: int, hidden: int) -> Iterator[Scenario]:

@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from lib.kube.escaping import escaped
-from scripts.grading.hand_in import Result
+from scripts.grading.hand_in import HandInResult
 from scripts.grading.marks import Mark, expectations
 from scripts.grading.scenario import Json, Scenario
 
-Results = Sequence[Result]
+Results = Sequence[HandInResult]
 """Those of all hand-ins; the first is that without a policy."""
 
 
-class Output(StrEnum):
+class ResultFormat(StrEnum):
     """The form of results. autolab and gradescope: what an autograder of theirs prints for one hand-in."""
 
     TABLE = "table"
@@ -28,7 +28,7 @@ class Output(StrEnum):
     GRADESCOPE = "gradescope"
 
 
-FOR_ONE = (Output.AUTOLAB, Output.GRADESCOPE)
+FOR_ONE = (ResultFormat.AUTOLAB, ResultFormat.GRADESCOPE)
 """The forms for just one hand-in."""
 
 
@@ -99,22 +99,22 @@ def as_gradescope(scenario: Scenario, results: Results) -> str:
     return _json({"score": result.points, "output": feedback(result), "tests": tests})
 
 
-OUTPUTS: Mapping[Output, Callable[[Scenario, Results], str]] = {
-    Output.TABLE: as_table,
-    Output.CSV: as_csv,
-    Output.JSON: as_json,
-    Output.AUTOLAB: as_autolab,
-    Output.GRADESCOPE: as_gradescope,
+OUTPUTS: Mapping[ResultFormat, Callable[[Scenario, Results], str]] = {
+    ResultFormat.TABLE: as_table,
+    ResultFormat.CSV: as_csv,
+    ResultFormat.JSON: as_json,
+    ResultFormat.AUTOLAB: as_autolab,
+    ResultFormat.GRADESCOPE: as_gradescope,
 }
 
 
-def feedback(result: Result) -> str:
+def feedback(result: HandInResult) -> str:
     """The points of one hand-in, and why some are missing."""
     points = f"{number(result.points)} of {number(result.most)} points"
     return escaped(f"{points}: {result.why}" if result.why else points)
 
 
-def report(scenario: Scenario, result: Result) -> str:
+def report(scenario: Scenario, result: HandInResult) -> str:
     """A page for the student, as Markdown: the marks, and which pods went where on the open cluster."""
     lines = [f"# {scenario.title}", "", f"{result.hand_in.student}: {feedback(result)}", ""]
     if result.marks:
@@ -131,7 +131,7 @@ def report(scenario: Scenario, result: Result) -> str:
     return "".join(f"{escaped(line)}\n" for line in lines)
 
 
-def _body(result: Result) -> Json:
+def _body(result: HandInResult) -> Json:
     return {
         "policy": result.hand_in.name,
         "student": result.hand_in.student,
@@ -155,7 +155,7 @@ def _body(result: Result) -> Json:
     }
 
 
-def _by_heading(scenario: Scenario, result: Result) -> list[tuple[str, Mark | None]]:
+def _by_heading(scenario: Scenario, result: HandInResult) -> list[tuple[str, Mark | None]]:
     """The marks by the open cluster's headings; None if there are none."""
     headings = expectations(scenario)
     return list(zip(headings, result.marks or [None] * len(headings), strict=True))

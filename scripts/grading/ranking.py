@@ -10,7 +10,7 @@ from rich.table import Table
 
 from lib.kube.escaping import escaped
 from scripts.grading.contest import Contest, Entry
-from scripts.grading.outputs import Output, cell
+from scripts.grading.outputs import ResultFormat, cell
 
 SAME = 5e-3
 """Scores that are shown alike are the same."""
@@ -46,10 +46,10 @@ def _cost(contest: Contest, entry: Entry) -> float:
     return -entry.score if contest.more_is_better else entry.score
 
 
-def ranking(contest: Contest, entries: Sequence[Entry], output: Output) -> str:
+def ranking(contest: Contest, entries: Sequence[Entry], output: ResultFormat) -> str:
     """The table as text, CSV or JSON."""
     places = ranked(contest, entries)
-    if output == Output.CSV:
+    if output == ResultFormat.CSV:
         out = io.StringIO()
         rows = csv.writer(out, lineterminator="\n")
         rows.writerow(["place", "policy", "student", contest.score, "beats", "problem"])
@@ -61,7 +61,7 @@ def ranking(contest: Contest, entries: Sequence[Entry], output: Output) -> str:
                 [place or "", cell(name), cell(each.hand_in.student), score, said, cell(each.problem)]
             )
         return out.getvalue()
-    if output == Output.JSON:
+    if output == ResultFormat.JSON:
         body = [
             {
                 "place": place,

@@ -16,7 +16,7 @@ from scripts.learning.folder import PROGRESS, pages_folder, remove_logs
 from scripts.learning.keeper import session
 from scripts.learning.lab import Lab, LabError, NotYetError, eventually
 from scripts.learning.made import check_made
-from scripts.learning.markdown import Page
+from scripts.learning.markdown import LessonText
 from scripts.learning.pages import Step, lessons
 from scripts.learning.progress import Progress, ProgressError, find, following, preceding
 from scripts.learning.session import lab_of, run_shell, schedulers_of_shells
@@ -152,7 +152,7 @@ def hint() -> None:
     last = progress.hints == len(hints)
     heading = "A solution" if last else f"Hint {progress.hints} of {len(hints) - 1}"
     console.print(f"[bold]{heading}[/]")
-    console.print(Page(hints[progress.hints - 1]))
+    console.print(LessonText(hints[progress.hints - 1]))
     if last:
         console.print("[dim]learn run does this[/]")
 
@@ -319,7 +319,7 @@ def tell(sentences: list[str]) -> None:
 
 def show(step: Step) -> None:
     """Show a step's page; through `less` when it is longer than the screen."""
-    text = Page(step.text)
+    text = LessonText(step.text)
     where = f"lesson {step.lesson.number}, step {step.number} of {len(step.lesson.steps)}"
     what = "do the task, then learn next (or hint" if step.check else "learn next goes on (or back"
     footer = f"[dim]{where}: {what}, run, again, list, --help)[/]"

@@ -29,7 +29,7 @@ class _Heading(Heading):
         yield self.text
 
 
-class Page(Markdown):
+class LessonText(Markdown):
     """A part of a lesson."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {

@@ -33,7 +33,7 @@ LONGEST_WATCH = 3600.0  # seconds, for watches without timeoutSeconds
 
 
 @dataclass(frozen=True)
-class Target:
+class RequestPath:
     """The parts of a path: /api/v1/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE, or fewer of them."""
 
     resource: Resource
@@ -46,7 +46,7 @@ class Target:
         return self.namespace if self.resource.namespaced else "", self.name
 
 
-def target_of(path: str) -> Target | None:
+def request_path(path: str) -> RequestPath | None:
     found = re.fullmatch(r"/(?:api/(v1)|apis/([^/]+/[^/]+))/(.+?)/?", path)
     if not found:
         return None
@@ -60,12 +60,12 @@ def target_of(path: str) -> Target | None:
     name, subresource = (*parts[1:], "", "")[:2]
     if subresource and not resource.subresource(subresource):
         return None
-    return Target(resource, namespace, name, subresource)
+    return RequestPath(resource, namespace, name, subresource)
 
 
 def build(api: Api) -> Starlette:
     async def resources(request: Request) -> Response:
-        target = target_of(request.url.path)
+        target = request_path(request.url.path)
         return await Call(api, request, target).answer() if target else no_such_page(request)
 
     def document(make: Callable[[Request], Object | None]) -> Callable[[Request], Awaitable[Response]]:
@@ -125,7 +125,7 @@ def build(api: Api) -> Starlette:
 class Call:
     """One request for a resource."""
 
-    def __init__(self, api: Api, request: Request, target: Target) -> None:
+    def __init__(self, api: Api, request: Request, target: RequestPath) -> None:
         self.api = api
         self.request = request
         self.target = target

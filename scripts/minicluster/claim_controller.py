@@ -6,7 +6,7 @@ Source: pkg/controller/resourceclaim/controller.go
 from .api import Api
 from .resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from .status import is_over, set_status
-from .store import Event, Object, Stored
+from .store import Object, Stored, WatchEvent
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
@@ -83,7 +83,7 @@ class ClaimController:
             if left and not left.metadata.get("deletionTimestamp"):
                 self._api.delete(RESOURCE_CLAIMS, claim.key, {})
 
-    def touched_by(self, event: Event) -> list[Stored]:
+    def touched_by(self, event: WatchEvent) -> list[Stored]:
         """The objects to handle after an event, besides its own."""
         if event.resource == RESOURCE_CLAIM_TEMPLATES:
             return self._store.every(PODS, event.new.key[0])

@@ -26,7 +26,7 @@ from .resources import (
 )
 from .selectors import matches_selector
 from .status import add_condition, set_status
-from .store import Event, Key, Stored
+from .store import Key, Stored, WatchEvent
 from .volume_controller import VolumeController
 from .workloads import Workloads
 
@@ -76,7 +76,7 @@ class Controllers:
             self._blame(stored, str(error))
             asyncio.get_running_loop().call_later(RETRY, self._wake, stored.resource, stored.key)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: WatchEvent) -> None:
         resource, stored = event.resource, event.new
         if resource in self._work:
             self._wake(resource, stored.key)

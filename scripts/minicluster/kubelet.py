@@ -8,7 +8,7 @@ from .api import Api
 from .clock import timestamp
 from .resources import NODES, PODS
 from .status import set_condition
-from .store import Event, Key, Object, Stored
+from .store import Key, Object, Stored, WatchEvent
 
 
 class Kubelets:
@@ -18,7 +18,7 @@ class Kubelets:
         self._addresses = count(2)
         api.store.listen(self._on_event)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: WatchEvent) -> None:
         if event.resource == PODS and event.kind != "DELETED":
             self._look_after(event.new)
         elif event.resource == NODES and event.kind == "ADDED":

@@ -54,7 +54,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Event:
+class WatchEvent:
     kind: Kind
     version: int
     resource: Resource
@@ -67,11 +67,11 @@ class Store:
         self.version = 0
         self.closed = False
         self._objects: dict[Resource, dict[Key, Stored]] = defaultdict(dict)
-        self._history: dict[Resource, deque[Event]] = defaultdict(lambda: deque(maxlen=history))
+        self._history: dict[Resource, deque[WatchEvent]] = defaultdict(lambda: deque(maxlen=history))
         self._forgotten: dict[Resource, int] = defaultdict(int)  # the newest version no longer in the history
         self._owned: dict[str, set[tuple[Resource, Key]]] = defaultdict(set)  # by the owner's uid
-        self._watches: dict[Resource, set[asyncio.Queue[Event | None]]] = defaultdict(set)
-        self._listeners: list[Callable[[Event], None]] = []
+        self._watches: dict[Resource, set[asyncio.Queue[WatchEvent | None]]] = defaultdict(set)
+        self._listeners: list[Callable[[WatchEvent], None]] = []
 
     def get(self, resource: Resource, key: Key) -> Stored | None:
         return self._objects[resource].get(key)
@@ -108,7 +108,7 @@ class Store:
         self._objects[resource][new.key] = new
         self._own(old, set.discard)
         self._own(new, set.add)
-        self._happened(Event("MODIFIED" if old else "ADDED", self.version, resource, new, old))
+        self._happened(WatchEvent("MODIFIED" if old else "ADDED", self.version, resource, new, old))
         return new
 
     def remove(self, stored: Stored) -> Stored:
@@ -117,27 +117,27 @@ class Store:
         old = self._objects[resource].pop(stored.key)
         self._own(old, set.discard)
         last = self._numbered(resource, stored.content)
-        self._happened(Event("DELETED", self.version, resource, last, old))
+        self._happened(WatchEvent("DELETED", self.version, resource, last, old))
         return last
 
-    def listen(self, listener: Callable[[Event], None]) -> None:
+    def listen(self, listener: Callable[[WatchEvent], None]) -> None:
         """Call `listener` with every event of every resource."""
         self._listeners.append(listener)
 
-    def events_since(self, resource: Resource, version: int) -> list[Event]:
+    def events_since(self, resource: Resource, version: int) -> list[WatchEvent]:
         if version < self._forgotten[resource]:
             raise expired(f"too old resource version: {version} ({self._forgotten[resource] + 1})")
         return [event for event in self._history[resource] if event.version > version]
 
-    def subscribe(self, resource: Resource) -> "asyncio.Queue[Event | None]":
+    def subscribe(self, resource: Resource) -> "asyncio.Queue[WatchEvent | None]":
         """A queue that gets each later event, and None when the server ends."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        queue: asyncio.Queue[WatchEvent | None] = asyncio.Queue()
         self._watches[resource].add(queue)
         if self.closed:
             queue.put_nowait(None)
         return queue
 
-    def unsubscribe(self, resource: Resource, queue: "asyncio.Queue[Event | None]") -> None:
+    def unsubscribe(self, resource: Resource, queue: "asyncio.Queue[WatchEvent | None]") -> None:
         self._watches[resource].discard(queue)
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Store:
             for owner in stored.metadata.get("ownerReferences", ()):
                 change(self._owned[owner["uid"]], (stored.resource, stored.key))
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: WatchEvent) -> None:
         history = self._history[event.resource]
         if len(history) == history.maxlen:
             self._forgotten[event.resource] = history[0].version if history else event.version

@@ -14,7 +14,7 @@ from .api import Api
 from .resources import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from .selectors import matches_selector
 from .status import set_status
-from .store import Event, Key, Object, Stored
+from .store import Key, Object, Stored, WatchEvent
 
 PROVISIONER = "minicluster"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -224,7 +224,7 @@ class VolumeController:
 
     # --- what happened ----------------------------------------------------------------------------------
 
-    def touched_by(self, event: Event) -> list[Stored]:
+    def touched_by(self, event: WatchEvent) -> list[Stored]:
         """The objects to handle after an event, besides its own."""
         resource, stored = event.resource, event.new
         if resource == STORAGE_CLASSES:

@@ -11,7 +11,7 @@ from .defaults import blank
 from .errors import ApiError
 from .resources import Resource
 from .selectors import Matches
-from .store import Event, Object, Store, Stored
+from .store import Object, Store, Stored, WatchEvent
 
 BOOKMARK_EVERY = 60.0
 Show = Callable[[Stored], bytes]  # the form in which the client wants objects
@@ -53,7 +53,7 @@ class Watch:
         there = self._store.every(self._resource, self._namespace)
         return b"".join(_line("ADDED", self._show(stored)) for stored in there if self._is_in(stored))
 
-    def _line(self, event: Event) -> bytes:
+    def _line(self, event: WatchEvent) -> bytes:
         """With a selector, an object that now matches is ADDED; one that no longer matches is DELETED."""
         was = bool(event.old) and self._is_in(event.old)
         is_in = event.kind != "DELETED" and self._is_in(event.new)
@@ -63,7 +63,7 @@ class Watch:
             return _line("ADDED", self._show(event.new))
         return _line("DELETED", self._show(self._last_seen(event))) if was else b""
 
-    def _last_seen(self, event: Event) -> Stored:
+    def _last_seen(self, event: WatchEvent) -> Stored:
         if event.kind == "DELETED" or not event.old:
             return event.new
         content = event.old.copy()
@@ -83,7 +83,9 @@ class Watch:
         return _line("BOOKMARK", Stored(self._resource, content).full_json)
 
 
-async def _batches(queue: "asyncio.Queue[Event | None]", timeout: float) -> AsyncIterator[list[Event]]:
+async def _batches(
+    queue: "asyncio.Queue[WatchEvent | None]", timeout: float
+) -> AsyncIterator[list[WatchEvent]]:
     """The events in the queue, as soon as there are any; an empty list after a long time without any."""
     end = time.monotonic() + timeout
     while (left := end - time.monotonic()) > 0:

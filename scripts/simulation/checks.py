@@ -17,7 +17,7 @@ from scripts.minicluster.resources import (
     VOLUMES,
     Resource,
 )
-from scripts.minicluster.store import Event, Key, Object, Stored
+from scripts.minicluster.store import Key, Object, Stored, WatchEvent
 
 from .agenda import Agenda
 from .cluster import OPERATOR
@@ -178,7 +178,7 @@ class Checks:
         began = inf if self._is_calm() else self._trouble_began - CALM
         return min(self._agenda.now - STALE, began)
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: WatchEvent) -> None:
         self._history.happened(event)
         self._preemptions.happened(event)
         self.quiet.happened(event)
@@ -211,7 +211,7 @@ class Checks:
                 said = event.new.content["message"]
                 self._found("true event", f"{said!r}, but the pod was bound to {self._bound[uid].node}")
 
-    def _pod_changed(self, event: Event) -> None:
+    def _pod_changed(self, event: WatchEvent) -> None:
         new, old = event.new, event.old
         uid, name = new.metadata["uid"], new.key[1]
         node_name, before = node_of(new), node_of(old) if old else ""
@@ -547,7 +547,7 @@ class Checks:
                 self._found("all or none", f"{bound}, and {waiting[group]} never", each.pod, waiting[group])
 
 
-def _matters(event: Event) -> bool:
+def _matters(event: WatchEvent) -> bool:
     """Whether an event changes what decisions depend on."""
     new, old = event.new.content, event.old.content if event.old else None
     if event.resource == DISRUPTION_BUDGETS:

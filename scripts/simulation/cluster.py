@@ -29,7 +29,7 @@ from scripts.minicluster.resources import (
     VOLUMES,
     Resource,
 )
-from scripts.minicluster.store import Event, Object, Stored
+from scripts.minicluster.store import Object, Stored, WatchEvent
 from scripts.minicluster.volume_controller import NO_PROVISIONER, PROVISIONER
 from scripts.minicluster.workloads import Workloads
 
@@ -124,7 +124,7 @@ class Cluster:
             return
         self._on_action(action)
 
-    def _control(self, event: Event) -> None:
+    def _control(self, event: WatchEvent) -> None:
         """Controllers take a step, a moment after a change."""
         for stored in [event.new, *self._volumes.touched_by(event), *self._claims.touched_by(event)]:
             self._later(stored.resource, stored.key)

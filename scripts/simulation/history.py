@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from math import inf
 
 from scripts.minicluster.resources import NODES, PODS
-from scripts.minicluster.store import Event, Stored
+from scripts.minicluster.store import Stored, WatchEvent
 
 from .agenda import Agenda
 
@@ -18,7 +18,7 @@ class History:
         self._nodes: dict[str, list[tuple[float, Stored | None]]] = defaultdict(list)  # by name
         self._pods: dict[str, list[tuple[float, Stored | None]]] = defaultdict(list)  # by uid
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: WatchEvent) -> None:
         """Note an event of the store."""
         new = None if event.kind == "DELETED" else event.new
         if event.resource == NODES:

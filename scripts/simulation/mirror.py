@@ -25,7 +25,7 @@ from scripts.minicluster.resources import (
     VOLUMES,
     Resource,
 )
-from scripts.minicluster.store import Event, Key, Object, Store, Stored
+from scripts.minicluster.store import Key, Object, Store, Stored, WatchEvent
 
 MIRRORED = (
     NODES,
@@ -113,7 +113,7 @@ class Mirror(Store):
                 self._objects[resource][new.key] = new
             kind = "DELETED" if kind == "DELETED" else "MODIFIED" if old else "ADDED"
             before(kind, new, old)
-            self._happened(Event(kind, version, resource, new, old))  # type: ignore[arg-type]
+            self._happened(WatchEvent(kind, version, resource, new, old))  # type: ignore[arg-type]
 
     # --- writes -------------------------------------------------------------------------------------------
 

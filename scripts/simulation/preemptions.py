@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from scripts.minicluster.resources import EVENTS, PODS
-from scripts.minicluster.store import Event, Store, Stored
+from scripts.minicluster.store import Store, Stored, WatchEvent
 
 from .agenda import Agenda
 from .evictions import Preemption, State, has_room, is_less, is_plain, nominated_to
@@ -51,7 +51,7 @@ class Preemptions:
         self._decided: dict[str, float] = {}  # by its uid: when it was nominated to a node last
         self._evicted: list[Eviction] = []
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: WatchEvent) -> None:
         """Note for whom a pod was evicted."""
         if event.resource == EVENTS and (said := PREEMPTED_BY.match(event.new.content.get("message", ""))):
             self._preemptors[event.new.content["involvedObject"].get("uid", "")] = said[1]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from scripts.minicluster.resources import PODS
-from scripts.minicluster.store import Event, Store, Stored
+from scripts.minicluster.store import Store, Stored, WatchEvent
 
 from .agenda import Agenda
 from .evictions import nominated_to
@@ -37,7 +37,7 @@ class Quiet:
         self._latest = ends + LATEST
         self._requests: Counter[tuple[str, str]] = Counter()  # by poller, without what differs
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: WatchEvent) -> None:
         """Put the end off if a pod is bound where another scheduler's preemptor waits: that goes on."""
         if event.resource != PODS or event.kind != "MODIFIED" or not event.old or node_of(event.old):
             return

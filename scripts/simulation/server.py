@@ -18,10 +18,10 @@ from starlette.responses import Response
 
 from scripts.minicluster import errors
 from scripts.minicluster.api import Api
-from scripts.minicluster.app import Call, target_of
+from scripts.minicluster.app import Call, request_path
 from scripts.minicluster.kubelet import Kubelets
 from scripts.minicluster.resources import Resource
-from scripts.minicluster.store import Event, Store, Stored
+from scripts.minicluster.store import Store, Stored, WatchEvent
 from scripts.minicluster.volume_controller import VolumeController
 from scripts.minicluster.watches import Watch
 
@@ -93,11 +93,11 @@ class Server:
         self.api = Api(self.store)
         self.actor: Process | None = None
         self.bookmark_every, self.longest_watch = 60.0, longest_watch
-        self._watches: list[Callable[[Event], None]] = []
+        self._watches: list[Callable[[WatchEvent], None]] = []
         self._versions: list[tuple[float, int]] = []  # when each was written
         self.store.listen(self._on_event)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: WatchEvent) -> None:
         self._versions.append((self.agenda.now, event.version))
         for each in [*self._watches]:
             each(event)
@@ -112,7 +112,7 @@ class Server:
         url = urlsplit(asked.target)
         if url.path == "/version":
             return Answer(200, b"{}", {"Content-Type": "application/json"})
-        target = target_of(url.path)
+        target = request_path(url.path)
         if not target:
             return Answer(404, b"404 page not found\n", {"Content-Type": "text/plain"})
         scope = {
@@ -162,7 +162,7 @@ class Server:
             return _json(error.code, error.status, {})
 
         def lines(send: Callable[[bytes | None], None], gone: Callable[[], bool]) -> None:
-            def happened(event: Event) -> None:
+            def happened(event: WatchEvent) -> None:
                 if gone():
                     self._watches.remove(happened)
                 elif event.resource == resource and (line := watch._line(event)):

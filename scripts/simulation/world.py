@@ -21,7 +21,7 @@ from lib.service.steps import Poller
 from lib.service.telemetry.report import Report
 from poller import loop
 from scripts.minicluster.resources import PODS
-from scripts.minicluster.store import Event
+from scripts.minicluster.store import WatchEvent
 
 from .agenda import Agenda
 from .checks import Checks, Violation
@@ -207,7 +207,7 @@ class World:
     def _done(self, action: Action) -> None:
         self._tell("cluster", str(action))
 
-    def _tell_event(self, event: Event) -> None:
+    def _tell_event(self, event: WatchEvent) -> None:
         if event.resource == PODS and event.kind == "MODIFIED" and event.old:
             node, before = (each.content["spec"].get("nodeName") for each in (event.new, event.old))
             if node != before:

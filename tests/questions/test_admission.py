@@ -10,7 +10,7 @@ from questions_harness import Run
 from test_verbs import a_node, a_pod, write
 from test_verbs_end_to_end import a_file, answer, ask
 
-from lib.questions.fields import misspelt, types
+from lib.questions.manifests import field_types, misspelt
 
 
 def deployment(namespace: str = "default", replicas: int = 10, **resources: Any) -> Json:
@@ -169,7 +169,9 @@ def test_the_fields_are_those_of_the_real_server(cluster: Cluster) -> None:
         schemas = cluster.api.get(f"/openapi/v3/{path}").json()["components"]["schemas"]
         for name, schema in schemas.items():
             known[name.rpartition(".")[2]] = {*schema.get("properties", ())}
-    assert {name: {*fields} for name, fields in types().items()} == {name: known[name] for name in types()}
+    assert {name: {*fields} for name, fields in field_types().items()} == {
+        name: known[name] for name in field_types()
+    }
 
 
 # --- from a file ------------------------------------------------------------------------------------------

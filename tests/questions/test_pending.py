@@ -11,7 +11,7 @@ from test_verbs_end_to_end import answer, ask
 
 from lib.questions.events import Said
 from lib.questions.pending import Uncreated, missing_text
-from lib.questions.targets import parse_selector
+from lib.questions.subjects import parse_selector
 
 NOT_READY = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
 

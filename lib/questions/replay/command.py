@@ -1,6 +1,7 @@
 """The verb `replay`: what would have become of a trace's pods, with each of several configurations?"""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,15 +16,14 @@ from lib.kube.system import MACHINE
 from lib.questions.asking import complain
 from lib.questions.durations import seconds_in
 from lib.questions.errors import QuestionError
-from lib.questions.page import Page, print_json, run_through
+from lib.questions.printing import Printer, print_json, run_through
 from lib.questions.replay.figures import Figures
-from lib.questions.replay.generated import SIZES, generated
-from lib.questions.replay.plot import check, draw
-from lib.questions.replay.reading import NO_NODES, read_snapshot, read_trace
-from lib.questions.replay.replaying import Replaying, profile_of
-from lib.questions.replay.show import placements_into, print_csv, show_replays
+from lib.questions.replay.reading import NO_NODES, SIZES, generated, read_snapshot, read_trace
+from lib.questions.replay.show import check_plot, draw, placements_into, print_csv, show_replays
 from lib.questions.replay.trace import Trace, inflated, kinds_of
-from lib.questions.verdict import Verdict
+from lib.questions.replay.world import Replaying, profile_of
+from lib.questions.snapshot import Snapshot
+from lib.questions.verdict import Verdict, verdict
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.service.command_line import option
@@ -35,7 +35,7 @@ TRACE, RUN, OUTPUT = "Pods and nodes", "How they are placed", "Output"
 """The parts of --help."""
 
 
-class Output(StrEnum):
+class ReplayFormat(StrEnum):
     """How the figures are printed."""
 
     TABLE = "table"
@@ -43,8 +43,11 @@ class Output(StrEnum):
     CSV = "csv"
 
 
-def ask_replay(
-    context: typer.Context,
+@dataclass(frozen=True)
+class ReplayOptions:
+    """The options, as given."""
+
+    context: typer.Context
     trace: Annotated[
         Path | None,
         typer.Argument(
@@ -53,7 +56,7 @@ def ask_replay(
             help="The pods: a CSV in the form of Alibaba's openb, manifests (YAML), or what `record` wrote; "
             "or else --arrivals.",
         ),
-    ] = None,
+    ] = None
     nodes: Annotated[
         Path | None,
         option(
@@ -61,25 +64,25 @@ def ask_replay(
             "The nodes: a CSV as in openb, manifests, or what `save` wrote. A recording has its own.",
             metavar="FILE",
         ),
-    ] = None,
+    ] = None
     arrivals: Annotated[
         str, option(TRACE, "In place of TRACE: how often a pod arrives, at random.", metavar="poisson:20/min")
-    ] = "",
+    ] = ""
     mix: Annotated[
         str, option(TRACE, f"With --arrivals: which pods, with weights. Sizes: {', '.join(SIZES)}.")
-    ] = "small=70,large=30",
+    ] = "small=70,large=30"
     during: Annotated[
         str, option(TRACE, "With --arrivals: for how long pods arrive.", "--for", metavar="DURATION")
-    ] = "1h",
+    ] = "1h"
     runs_for: Annotated[
         str, option(TRACE, "With --arrivals: how long a pod runs, in the mean.", metavar="DURATION")
-    ] = "10m",
+    ] = "10m"
     config: Annotated[
         list[Path] | None,
         option(
             RUN, "A KubeSchedulerConfiguration to replay by. Can be given several times.", metavar="FILE.yaml"
         ),
-    ] = None,
+    ] = None
     policy: Annotated[
         list[Path] | None,
         option(
@@ -88,8 +91,8 @@ def ask_replay(
             "Can be given several times.",
             metavar="FILE.py",
         ),
-    ] = None,
-    seed: Annotated[int, option(RUN, "The seed of all random choices.", metavar="NUMBER")] = 0,
+    ] = None
+    seed: Annotated[int, option(RUN, "The seed of all random choices.", metavar="NUMBER")] = 0
     inflate: Annotated[
         float | None,
         option(
@@ -99,7 +102,7 @@ def ask_replay(
             min=0.0,
             metavar="FACTOR",
         ),
-    ] = None,
+    ] = None
     plot: Annotated[
         Path | None,
         option(
@@ -107,15 +110,22 @@ def ask_replay(
             "Draw allocation, pending pods and used nodes over time. Needs matplotlib.",
             metavar="FILE.svg|png|html",
         ),
-    ] = None,
+    ] = None
     placements: Annotated[
         Path | None,
         option(OUTPUT, "Write into this CSV which node each pod got, and when.", metavar="FILE.csv"),
-    ] = None,
-    output: Annotated[
-        Output, option(OUTPUT, "json and csv are for programs.", "--output", "-o")
-    ] = Output.TABLE,
-) -> Verdict:
+    ] = None
+    output: Annotated[ReplayFormat, option(OUTPUT, "json and csv are for programs.", "--output", "-o")] = (
+        ReplayFormat.TABLE
+    )
+
+    @property
+    def command(self) -> str:
+        """The called command."""
+        return self.context.command_path
+
+
+def ask_replay(options: ReplayOptions) -> Verdict:
     """What would have become of these pods, in virtual time: who gets a node, how long they wait.
 
     The cache, the queue, the plugins and preemption are those of the loop. Without --config and --policy, the
@@ -123,51 +133,63 @@ def ask_replay(
 
     Exit 0: all pods got a node. 3: some didn't.
     """
-    if plot:
-        check(plot)
-    if (trace is None) == (arrivals == ""):
+    if options.plot:
+        check_plot(options.plot)
+    snapshot, trace = _read(options)
+    replays = _replayed(options, snapshot, trace)
+    if options.plot:
+        draw(replays, options.plot)
+    if options.output == ReplayFormat.JSON:
+        print_json({"question": "replay", "configs": [each.as_json() for each in replays]})
+    elif options.output == ReplayFormat.CSV:
+        print_csv(replays)
+    else:
+        show_replays(replays, Printer())
+    return verdict(all(each.complete and not each.pending for each in replays))
+
+
+def _read(options: ReplayOptions) -> tuple[Snapshot, Trace]:
+    """The cluster, and what happens to it."""
+    if (options.trace is None) == (options.arrivals == ""):
         raise QuestionError("replay needs a trace, or --arrivals: one of the two")
-    snapshot = read_snapshot(nodes) if nodes else None
-    if trace:
-        snapshot, replayed = read_trace(trace, snapshot)
-        if replayed.note:
-            complain(context.command_path, replayed.note)
+    snapshot = read_snapshot(options.nodes) if options.nodes else None
+    if options.trace:
+        snapshot, trace = read_trace(options.trace, snapshot)
+        if trace.note:
+            complain(options.command, trace.note)
     elif snapshot:
-        length, mean_run = seconds_in(during, "--for"), seconds_in(runs_for, "--runs-for")
-        replayed = Trace(generated(arrivals, mix, length, mean_run, seed))
-        if not len(replayed.arrivals):
+        length, mean_run = seconds_in(options.during, "--for"), seconds_in(options.runs_for, "--runs-for")
+        trace = Trace(generated(options.arrivals, options.mix, length, mean_run, options.seed))
+        if not len(trace.arrivals):
             raise QuestionError(
-                f"--arrivals {arrivals}: no pod arrives within {during}; give --for more time"
+                f"--arrivals {options.arrivals}: no pod arrives within {options.during}; give --for more time"
             )
     else:
         raise QuestionError(NO_NODES)
-    if inflate is not None:
-        random = MACHINE.random(seed)
-        replayed = Trace(inflated(replayed.arrivals, snapshot.of(Node), inflate, random))
-    files: list[Path | None] = [*(config or []), *(policy or [])]
-    kinds = kinds_of(replayed.arrivals)
-    replays: list[Figures] = []
-    with placements_into(placements) as note_placed:
+    if options.inflate is not None:
+        random = MACHINE.random(options.seed)
+        trace = Trace(inflated(trace.arrivals, snapshot.of(Node), options.inflate, random))
+    return snapshot, trace
+
+
+def _replayed(options: ReplayOptions, snapshot: Snapshot, trace: Trace) -> list[Figures]:
+    """The figures of each configuration and policy, up to one that is broken off."""
+    config, policy = options.config or [], options.policy or []
+    files: list[Path | None] = [*config, *policy]
+    kinds, replays = kinds_of(trace.arrivals), list[Figures]()
+    with placements_into(options.placements) as note_placed:
         for file in files or [None]:
-            profiles = _profiles(file, MACHINE.random(seed), is_policy=file in (policy or []))
+            profiles = _profiles(file, MACHINE.random(options.seed), is_policy=file in policy)
             name = file.name if file else "default"
-            replaying = Replaying(name, profiles, snapshot, replayed, kinds, seed)
+            replaying = Replaying(name, profiles, snapshot, trace, kinds, options.seed)
             replaying.figures.note_placed = partial(note_placed, name)
             with suppress(KeyboardInterrupt):
-                run_through(replaying.steps(), len(replayed.arrivals), f"replaying with {name}")
+                run_through(replaying.steps(), len(trace.arrivals), f"replaying with {name}")
             replays.append(replaying.figures)
             if not replaying.figures.complete:
-                complain(context.command_path, "stopped; what there is so far:")
+                complain(options.command, "stopped; what there is so far:")
                 break
-    if plot:
-        draw(replays, plot)
-    if output == Output.JSON:
-        print_json({"question": "replay", "configs": [each.as_json() for each in replays]})
-    elif output == Output.CSV:
-        print_csv(replays)
-    else:
-        show_replays(replays, Page())
-    return Verdict.YES if all(each.complete and not each.pending for each in replays) else Verdict.NO
+    return replays
 
 
 def _profiles(file: Path | None, random: Random, *, is_policy: bool) -> list[Profile]:

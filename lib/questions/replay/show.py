@@ -1,16 +1,18 @@
-"""Prints the figures of replays, as a table or as CSV; and writes which node each pod got, while they run."""
+"""Shows replays: as a table, as CSV, as a plot; and writes which node each pod got, while they run."""
 
 import csv
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from html import escape
 from math import isnan
 from pathlib import Path
 
 from lib.kube.objects import Pod
-from lib.questions.errors import file_errors
-from lib.questions.page import Page
+from lib.questions.errors import QuestionError, file_errors
+from lib.questions.printing import Printer
 from lib.questions.replay.figures import Figures
 from lib.questions.replay.trace import Arrival
 from lib.scheduling.text import count
@@ -21,7 +23,7 @@ Note = Callable[[str, Arrival, Pod, float], object]
 """Is told of a configuration, an arrival, its pod with a node, and the time."""
 
 
-def show_replays(replays: Sequence[Figures], page: Page) -> None:
+def show_replays(replays: Sequence[Figures], out: Printer) -> None:
     """A table with a row for each figure, and a column for each configuration."""
     resources = list(replays[0].capacity)
     rows = [
@@ -47,12 +49,12 @@ def show_replays(replays: Sequence[Figures], page: Page) -> None:
         (f"fragmentation of free {replays[0].main}", *(f"{each.fragmentation:.1f} %" for each in replays)),
         ("decisions a second", *(f"{each.decisions / (each.seconds or 1):,.0f}" for each in replays)),
     ]
-    page.table(["", *(each.name for each in replays)], rows, right=range(1, len(replays) + 1))
+    out.table(["", *(each.name for each in replays)], rows, right=range(1, len(replays) + 1))
     for each in replays:
         if each.errors:
-            page.line(f"{each.name}: {count(each.errors, 'decision')} failed; the first: {each.first_error}")
+            out.line(f"{each.name}: {count(each.errors, 'decision')} failed; the first: {each.first_error}")
         if not each.complete:
-            page.line(f"{each.name}: stopped after {each.arrived:,} pods had arrived")
+            out.line(f"{each.name}: stopped after {each.arrived:,} pods had arrived")
 
 
 def print_csv(replays: Sequence[Figures]) -> None:
@@ -96,3 +98,57 @@ def _time(seconds: float) -> str:
     if isnan(seconds):
         return "-"
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
+
+
+# --- plots ------------------------------------------------------------------------------------------------
+
+FORMATS = (".svg", ".png", ".html")
+
+ADVICE = "--plot needs matplotlib, which poller doesn't install: .venv/bin/pip install matplotlib"
+
+
+def check_plot(file: Path) -> None:
+    """QuestionError when nothing could be drawn into this file: better now than after a long replay."""
+    if file.suffix not in FORMATS:
+        raise QuestionError(f"--plot {file}: must end in {', '.join(FORMATS)}")
+    if not file.resolve().parent.is_dir():
+        raise QuestionError(f"--plot {file}: there is no folder {file.resolve().parent}")
+    try:
+        import matplotlib.figure  # noqa: F401  # here, as few runs draw
+    except ImportError:
+        raise QuestionError(ADVICE) from None
+
+
+def draw(replays: Sequence[Figures], file: Path) -> None:
+    """Draw them into a file. QuestionError when it can't be written."""
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(10, 9), layout="constrained")
+    pictures = picture.subplots(3, 1, sharex=True)
+    longest = max((each.ended_at for each in replays), default=0.0)
+    unit, size = next(
+        (each for each in (("hours", 3600.0), ("minutes", 60.0)) if longest > 2 * each[1]), ("s", 1.0)
+    )
+    labels = (f"allocated {replays[0].main}, %", "pending pods", "nodes with pods")
+    for column, (axes, label) in enumerate(zip(pictures, labels, strict=True), 1):
+        for each in replays:
+            times = [point[0] / size for point in each.points]
+            values = [point[column] for point in each.points]
+            axes.step(times, values, where="post", label=each.name, linewidth=1.2)
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        if column > 1:  # it counts something
+            axes.yaxis.get_major_locator().set_params(integer=True)
+    pictures[-1].set_xlabel(f"time, {unit}")
+    pictures[0].legend(loc="best")
+    body = io.BytesIO()
+    picture.savefig(body, format="png" if file.suffix == ".png" else "svg", dpi=150, metadata={"Date": None})
+    written = body.getvalue()
+    if file.suffix == ".html":
+        svg = written.decode()
+        names = escape(", ".join(each.name for each in replays))
+        html = f'<!DOCTYPE html><meta charset="utf-8"><title>{names}</title>{svg[svg.index("<svg") :]}'
+        written = html.encode()
+    with file_errors(f"--plot {file}"):
+        file.write_bytes(written)

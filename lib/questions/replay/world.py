@@ -1,6 +1,9 @@
-"""A cluster in virtual time: pods arrive, are placed, run and end. A second of waiting takes no time."""
+"""Replays a trace: a cluster in virtual time, in which pods arrive, are placed, run and end.
 
-from collections.abc import Iterable, Iterator, Sequence
+A second of waiting takes no time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
@@ -9,14 +12,17 @@ from random import Random
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, with_parts
+from lib.kube.source import MAIN_SCHEDULER
+from lib.kube.system import MACHINE
 from lib.questions.errors import QuestionError
-from lib.questions.replay.figures import Figures
-from lib.questions.replay.trace import Arrival, Trace
+from lib.questions.replay.figures import Figures, typical_of
+from lib.questions.replay.trace import Arrival, Kinds, Trace, capacity, main_resource, requested
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Profile
+from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
+from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import BackoffSettings, Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue, batches
@@ -201,3 +207,56 @@ class World:
     def _leave(self, pod: Pod, *, evicted: bool) -> None:
         self._apply(Change(Kind.DELETED, pod))
         self._figures.left_pod(pod, self.now, evicted=evicted)
+
+
+def profile_of(policy: Sequence[Plugin], weights: Mapping[str, int]) -> Profile:
+    """The default plugins, of which only the filters count, with a policy's, whose scores alone count.
+
+    weights: by plugin name.
+    """
+    plugins = default_profile(MAIN_SCHEDULER, *policy).plugins
+    return Profile(MAIN_SCHEDULER, plugins, weights, percentage_of_nodes_to_score=100)
+
+
+class Replaying:
+    """A replay. name: the configuration's. kinds: those of the trace's pods. seed: of ties between nodes.
+
+    QuestionError when the nodes have nothing that pods request.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        profiles: Sequence[Profile],
+        snapshot: Snapshot,
+        trace: Trace,
+        kinds: Kinds,
+        seed: int,
+    ) -> None:
+        asked, there = requested(kinds), capacity(snapshot.of(Node))
+        main = main_resource(asked, there)
+        shown = {each: amount for each, amount in there.items() if each in {main, *asked}}
+        self.figures = Figures(name, shown, main, typical_of(kinds))
+        for pod in snapshot.of(Pod):
+            if pod.spec.node_name:
+                self.figures.running_pod(pod)
+        self.world = World(snapshot, profiles, MACHINE.random(seed), self.figures)
+        self._profiles, self._trace = profiles, trace
+
+    def steps(self) -> Iterator[None]:
+        """Yields for each pod that has arrived. At the end, also of an iteration that is broken off, the
+        figures are there.
+        """
+        figures, world = self.figures, self.world
+        for plugin in {id(each): each for profile in self._profiles for each in profile.plugins}.values():
+            if prepare := getattr(plugin, "prepare", None):
+                prepare(each.like for each in self._trace.arrivals)
+        began = MACHINE.monotonic()
+        try:
+            for arrived in world.run(self._trace):
+                figures.tick(arrived, len(world.queue), world.now)
+                for _ in arrived:
+                    yield
+            figures.complete = True
+        finally:
+            figures.end(world.cache.nodes.values(), MACHINE.monotonic() - began)

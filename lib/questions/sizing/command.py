@@ -75,4 +75,4 @@ def ask_size(
         found = Search(trying, asked, offers, lambda text: status.update(escaped(text))).run()
     nodes = trying.place(found.counts).nodes if found.counts else []
     answer = Sized(found, types, len(waiting), nodes, trying.tried, more=not files)
-    return common.show(snapshot, answer, lambda page: show_size(answer, page))
+    return common.show(snapshot, answer, lambda out: show_size(answer, out))

@@ -17,7 +17,7 @@ MOST_CHOICES = 100_000
 
 
 @dataclass
-class Found:
+class Cheapest:
     """The answer. counts: how many nodes of each type; None if no number of them is enough: then `missing`
     says of pods why.
 
@@ -49,11 +49,11 @@ class Search:
         self._offers = offers
         self._none = (0,) * len(self._types)
 
-    def run(self) -> Found:
+    def run(self) -> Cheapest:
         """Search."""
         grown = self._grow()
         if isinstance(grown, Tried):
-            return Found(None, grown.missing)
+            return Cheapest(None, grown.missing)
         best = self._fewer(grown)
         for i in range(len(self._types)):
             best = self._alone(i, best)
@@ -66,7 +66,7 @@ class Search:
                 cheaper = len(choices)
                 break
             best, is_proven = self._fewer(fitting), False
-        found = Found(best, {}, self.price(best), self._least(self.price(best)), cheaper, is_proven)
+        found = Cheapest(best, {}, self.price(best), self._least(self.price(best)), cheaper, is_proven)
         for i, number in enumerate(best):
             if number:
                 fewer = _with(best, i, -1)

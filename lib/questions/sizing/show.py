@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from lib.questions.page import Page
+from lib.questions.printing import Printer
 from lib.questions.sizing.node_types import NodeType
-from lib.questions.sizing.search import Found
+from lib.questions.sizing.search import Cheapest
 from lib.questions.verdict import Verdict, verdict
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.text import amount, count
@@ -24,7 +24,7 @@ class Sized:
     tried: how many placements were made. more: whether the nodes are needed in addition to a cluster's.
     """
 
-    found: Found
+    found: Cheapest
     types: Sequence[NodeType]
     pods: int
     nodes: Sequence[NodeInfo]
@@ -60,28 +60,28 @@ class Sized:
         }
 
 
-def show_size(answer: Sized, page: Page) -> None:
+def show_size(answer: Sized, out: Printer) -> None:
     """The nodes, what is on them, and how sure it is that fewer won't do."""
     found = answer.found
     pods, more = count(answer.pods, "pod"), "more " if answer.more else ""
     if found.counts is None:
-        page.heading(f"{len(found.missing):,} of {pods} would have no node, however many nodes there are")
-        page.items(f"{pod}: {message}" for pod, message in page.first([*found.missing.items()], MISSING))
+        out.heading(f"{len(found.missing):,} of {pods} would have no node, however many nodes there are")
+        out.items(f"{pod}: {message}" for pod, message in out.first([*found.missing.items()], MISSING))
         return
     total = sum(answer.numbers.values())
     named = " + ".join(f"{number:,} {name}" for name, number in answer.numbers.items())
     if not total:
-        page.heading(f"no {more}nodes are needed: all of {pods} fit")
+        out.heading(f"no {more}nodes are needed: all of {pods} fit")
         return
-    page.heading(f"{pods} fit on {count(total, f'{more}node')} for {found.price}: {named}")
-    _show_types(answer, page)
-    page.gap()
+    out.heading(f"{pods} fit on {count(total, f'{more}node')} for {found.price}: {named}")
+    _show_types(answer, out)
+    out.gap()
     for name, (pod, message) in found.one_fewer.items():
-        page.line(f"With one {name} fewer, {pod} has no node: {message}")
-    page.line(_how_sure(found))
+        out.line(f"With one {name} fewer, {pod} has no node: {message}")
+    out.line(_how_sure(found))
 
 
-def _how_sure(found: Found) -> str:
+def _how_sure(found: Cheapest) -> str:
     if found.is_proven and found.cheaper:
         largest = "the largest cheaper choice was"
         if found.cheaper > 1:
@@ -97,7 +97,7 @@ def _how_sure(found: Found) -> str:
     )
 
 
-def _show_types(answer: Sized, page: Page) -> None:
+def _show_types(answer: Sized, out: Printer) -> None:
     """A row for each type: its nodes, their price, and how much of them is requested."""
     names = [name for name in _resources(answer.nodes) if name != "pods"]
     rows, at = [], 0
@@ -108,7 +108,7 @@ def _show_types(answer: Sized, page: Page) -> None:
             uses = (_use(nodes, name) for name in names)
             on_them = sum(len(node.pods) for node in nodes)
             rows.append([each.name, f"{number:,}", f"{each.price * number}", f"{on_them:,}", *uses])
-    page.table(["type", "nodes", "price", "pods", *names], rows, right=(1, 2, 3))
+    out.table(["type", "nodes", "price", "pods", *names], rows, right=(1, 2, 3))
 
 
 def _resources(nodes: Sequence[NodeInfo]) -> list[str]:

@@ -40,7 +40,7 @@ BETWEEN = 3
 """The width between two columns of a table."""
 
 
-class Page:
+class Printer:
     """Standard output. wide: print everything, whatever its length."""
 
     def __init__(self, *, wide: bool = False) -> None:

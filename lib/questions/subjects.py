@@ -29,7 +29,7 @@ THROUGH = {"deployment": "ReplicaSet", "cronjob": "Job"}
 
 
 @dataclass(frozen=True)
-class Target:
+class Subject:
     """What is asked about. kind: "" for all. namespace: "" for all namespaces."""
 
     namespace: str
@@ -63,21 +63,21 @@ class Target:
         )
 
 
-def target(words: Sequence[str], namespace: str) -> Target:
+def subject(words: Sequence[str], namespace: str) -> Subject:
     """What is meant by NAME, NAMESPACE/NAME, TYPE/NAME or TYPE NAME; nothing means all pods.
 
     namespace: that of names without one; "" for all. QuestionError when it is none of these.
     """
     if not words:
-        return Target(namespace)
+        return Subject(namespace)
     if len(words) > 2 or (len(words) == 2 and words[0].lower() not in TYPES):
         raise QuestionError(f"why takes one POD or TYPE/NAME, such as deploy/web; these are {len(words)}")
     first, slash, name = "/".join(words).rpartition("/")
     if not slash:
-        return Target(namespace, "pod", name)
+        return Subject(namespace, "pod", name)
     if kind := TYPES.get(first.lower()):
-        return Target(namespace, kind, name)
-    return Target(first, "pod", name)
+        return Subject(namespace, kind, name)
+    return Subject(first, "pod", name)
 
 
 _TERM = re.compile(
@@ -105,7 +105,7 @@ def parse_selector(text: str) -> LabelSelector:
     return LabelSelector({}, tuple(found))
 
 
-def find_pods(snapshot: Snapshot, meant: Target) -> list[Pod]:
+def find_pods(snapshot: Snapshot, meant: Subject) -> list[Pod]:
     """The pods that are meant. QuestionError when a pod is named that isn't there."""
     pods = snapshot.of(Pod)
     found = [pod for pod in pods if meant.covers(pod)]

@@ -14,64 +14,40 @@ bindings are refused; the third is made, but its client gets no answer.
 
 import json
 import re
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from itertools import count
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
+from scripts.servers.faulty_proxy import Answer, Exchange, Proxy, Stream, running
+
+__all__ = [
+    "ALWAYS",
+    "Answer",
+    "Effect",
+    "Exchange",
+    "Fault",
+    "FaultyProxy",
+    "Stream",
+    "answer",
+    "change_events",
+    "change_json",
+    "cut_answer",
+    "delay",
+    "drip",
+    "faulty",
+    "hold",
+    "lose_answer",
+    "refuse",
+]
+
 ALWAYS = sys.maxsize
-UPSTREAM_TIMEOUT = 60.0
-
-# About one connection and its encoding: httpx writes its own, and hands out decoded bodies.
-HOP_BY_HOP = {
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "host",
-    "transfer-encoding",
-}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer to a client. If the body is shorter than `content_length`, the connection is broken off."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    content_length: int
-
-
-@dataclass(frozen=True)
-class Stream:
-    """An answer that is sent line by line. An error of the iterator breaks the connection off."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    lines: Iterator[bytes]
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """What an effect can do with a request.
-
-    forward: the upstream's whole answer. stream: its answer line by line, as for watches. wait: waits for so
-    many seconds; true if the proxy ends.
-    """
-
-    forward: Callable[[], Answer]
-    stream: Callable[[], Stream]
-    wait: Callable[[float], bool]
-
 
 Effect = Callable[[Exchange], Answer | Stream | None]  # None: close the connection without an answer
 
@@ -189,19 +165,16 @@ def change_events(change: Callable[[Any], Any]) -> Effect:
     return effect
 
 
-class FaultyProxy:
+class FaultyProxy(Proxy):
     """The running proxy: its URL, and the requests in order, as (method, path with query).
 
     requests: all but SelfSubjectAccessReviews.
     """
 
     def __init__(self, url: str, upstream: httpx.Client, faults: tuple[Fault, ...]) -> None:
-        self.url = url
+        super().__init__(url, upstream)
         self.requests: list[tuple[str, str]] = []
-        self._upstream = upstream
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._streams: set[socket.socket] = set()
         self._table: list[tuple[Fault, Iterator[int]]] = []  # each with a count of matching requests
         self.add(*faults)
 
@@ -210,74 +183,19 @@ class FaultyProxy:
         with self._lock:
             self._table += [(fault, count()) for fault in faults]
 
-    def stop_waiting(self) -> None:
-        """End all delays, now and later, and all streams."""
-        self._stopping.set()
-        self.cut()
-
-    def cut(self) -> None:
-        """Break all streams off."""
-        for each in self._streams.copy():
-            with suppress(OSError):  # it has ended by itself
-                each.shutdown(socket.SHUT_RDWR)
-
-    def respond(
-        self, method: str, path: str, headers: list[tuple[str, str]], body: bytes
-    ) -> Answer | Stream | None:
+    def respond(self, exchange: Exchange) -> Answer | Stream | None:
         """The upstream's answer, or what a fault makes of it."""
-
-        def forward() -> Answer:
-            return self._forward(method, path, headers, body)
-
-        def stream() -> Stream:
-            return self._stream(path, headers)
-
-        if effect := self._effect_on(method, path):
-            return effect(Exchange(forward, stream, self._stopping.wait))
-        return stream() if re.search(r"[?&]watch=(1|true)\b", path) else forward()
+        effect = self._effect_on(exchange.method, exchange.path)
+        return effect(exchange) if effect else exchange.pass_on()
 
     def _effect_on(self, method: str, path: str) -> Effect | None:
         with self._lock:
-            if not path.endswith(
-                "/selfsubjectaccessreviews"
-            ):  # poller sends these at each start; they write nothing
+            if not path.endswith("/selfsubjectaccessreviews"):  # sent at each start; they write nothing
                 self.requests.append((method, path))
             for fault, seen in self._table:
                 if fault.matches(method, path) and 0 <= next(seen) - fault.after < fault.times:
                     return fault.effect
         return None
-
-    def _forward(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
-        try:
-            got = self._upstream.request(method, path, headers=_end_to_end(headers), content=body)
-        except httpx.TransportError as error:
-            message = f"{type(error).__name__}: {error}".encode()
-            return Answer(502, (), message, len(message))
-        return Answer(
-            got.status_code, tuple(_end_to_end(got.headers.multi_items())), got.content, len(got.content)
-        )
-
-    def _stream(self, path: str, headers: list[tuple[str, str]]) -> Stream:
-        request = self._upstream.build_request(
-            "GET", path, headers=_end_to_end(headers), timeout=httpx.Timeout(UPSTREAM_TIMEOUT, read=None)
-        )
-        got = self._upstream.send(request, stream=True)
-        connection: socket.socket = got.extensions["network_stream"].get_extra_info("socket")
-        self._streams.add(connection)
-
-        def lines() -> Iterator[bytes]:
-            try:
-                rest = b""
-                for chunk in got.iter_bytes():
-                    *whole, rest = (rest + chunk).split(b"\n")
-                    yield from (line + b"\n" for line in whole)
-                if rest:
-                    yield rest
-            finally:
-                self._streams.discard(connection)
-                got.close()
-
-        return Stream(got.status_code, tuple(_end_to_end(got.headers.multi_items())), lines())
 
 
 @contextmanager
@@ -286,96 +204,5 @@ def faulty(upstream: str, *faults: Fault) -> Iterator[FaultyProxy]:
 
     Answers are passed on when they are complete; those of watches line by line.
     """
-    url = urlsplit(upstream)
-    socket_path, base = (url.path, "http://localhost") if url.scheme == "unix" else (None, upstream)
-    transport = httpx.HTTPTransport(uds=socket_path, verify=False)  # no TLS; certificates take 50 ms to read
-    with (
-        httpx.Client(base_url=base, transport=transport, timeout=UPSTREAM_TIMEOUT, trust_env=False) as client,
-        _Server(("127.0.0.1", 0), _Handler) as server,
-    ):
-        server.proxy = FaultyProxy(f"http://127.0.0.1:{server.server_port}", client, faults)
-        accepting = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        accepting.start()
-        try:
-            yield server.proxy
-        finally:
-            server.proxy.stop_waiting()
-            server.shutdown()
-            accepting.join()
-
-
-def _end_to_end(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in headers if name.lower() not in HOP_BY_HOP]
-
-
-class _Server(ThreadingHTTPServer):
-    """One thread a connection; closing it hangs up on all clients, idle ones too, and joins the threads."""
-
-    proxy: FaultyProxy
-    daemon_threads = False
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._open: set[socket.socket] = set()
-        super().__init__(address, handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def server_close(self) -> None:
-        for connection in self._open.copy():
-            with suppress(OSError):  # the client was faster
-                connection.shutdown(socket.SHUT_RDWR)
-        super().server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # otherwise a body isn't sent until the client has acknowledged the head
-
-    def handle(self) -> None:
-        with suppress(ConnectionError):  # a client may hang up at any time
-            super().handle()
-
-    def exchange(self) -> None:
-        length = int(self.headers.get("Content-Length", 0))
-        body = self.rfile.read(length)
-        if len(body) < length:  # the client hung up in the middle of its request
-            self.close_connection = True
-            return
-        answer = self.server.proxy.respond(self.command, self.path, self.headers.items(), body)
-        if isinstance(answer, Stream):
-            self._pass_on(answer)
-            return
-        self.close_connection |= answer is None or len(answer.body) < answer.content_length
-        if answer is None:
-            return
-        self.send_response_only(answer.status)
-        for name, value in answer.headers:
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(answer.content_length))
-        self.end_headers()
-        self.wfile.write(answer.body)
-
-    def _pass_on(self, stream: Stream) -> None:
-        self.send_response_only(stream.status)
-        for name, value in (*stream.headers, ("Transfer-Encoding", "chunked")):
-            self.send_header(name, value)
-        self.end_headers()
-        try:
-            for line in stream.lines:
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(line), line))
-            self.wfile.write(b"0\r\n\r\n")
-        except httpx.TransportError:
-            self.close_connection = True
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = exchange  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay quiet: `requests` is the log."""
+    with running(partial(FaultyProxy, faults=faults), upstream) as proxy:
+        yield proxy

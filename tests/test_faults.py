@@ -1,15 +1,23 @@
 """Each fault of the proxy: what the client gets, and which requests reach the upstream."""
 
+import re
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from random import Random
 
 import httpx
 import pytest
 from cluster import http_client
 from faults import ALWAYS, Fault, answer, change_json, cut_answer, delay, faulty, hold, lose_answer, refuse
 
+from scripts.servers.faulty_proxy import running
+from scripts.simulation.faults import DOES_NOT_REACH, Hit, Kind
+from scripts.simulation.proxy import Faulty
+
 POD = {"kind": "Pod", "spec": {"nodeName": ""}}
+POD_BODY = httpx.Request("POST", "http://any", json=POD).content
 
 
 class Upstream(HTTPServer):
@@ -166,3 +174,73 @@ def test_it_stops_without_waiting_and_leaves_no_thread(upstream: Upstream, clien
         assert set(threading.enumerate()) - before
 
     assert not set(threading.enumerate()) - before
+
+
+# --- the simulation's faults, in real time ------------------------------------------------------------------
+
+AN_ANSWER, CUT, NOTHING = "an answer", "cut off", "nothing"
+
+GETS = {
+    Kind.RESET: CUT,
+    Kind.LOST: CUT,
+    Kind.IGNORED: NOTHING,
+    Kind.SILENT: NOTHING,
+    Kind.TRUNCATED: CUT,
+    Kind.REFUSED: CUT,
+    Kind.CRASH_BEFORE: CUT,
+    Kind.CRASH_AFTER: CUT,
+    Kind.LATE: AN_ANSWER,
+    Kind.SLOW: AN_ANSWER,
+    Kind.HTML: "200|404|502|503",
+    Kind.BUSY: "429",
+    Kind.BUSY_FOR_LONG: "429",
+    Kind.BROKEN: "50[0234]",
+    Kind.FAILED: "50[034]",
+    Kind.FORBIDDEN: "40[13]",
+    Kind.EXPIRED: "410",
+    Kind.FORGOTTEN: "201",
+}
+"""By fault, what the client of a POST gets: an answer as it is, a status, or an error."""
+
+
+@pytest.mark.parametrize("kind", GETS)
+def test_a_fault_of_the_simulation(
+    kind: Kind, upstream: Upstream, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.simulation.proxy.LONGEST_DELAY", 0.2)
+    noted, crashes = [], []
+    make = partial(
+        Faulty,
+        pick=lambda request: Hit(kind, Random(1), 1.0),
+        note=lambda asked, code, of: noted.append((str(asked), of)),
+        older=lambda seconds: "7",
+        crash=lambda: crashes.append(kind),
+    )
+    with running(make, upstream.url) as proxy:
+        try:
+            got = client.post(f"{proxy.url}/pods", json=POD, timeout=3)
+            gets = AN_ANSWER if got.status_code == 201 and got.content == POD_BODY else str(got.status_code)
+        except (httpx.RemoteProtocolError, httpx.ReadError):
+            gets = CUT
+        except httpx.ReadTimeout:
+            gets = NOTHING
+    assert re.fullmatch(GETS[kind], gets)
+    assert noted == [("POST /pods", kind)]
+    assert len(crashes) == (kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER))
+    reaches = kind not in {*DOES_NOT_REACH, Kind.REFUSED, Kind.CRASH_BEFORE}
+    assert len(upstream.heard) == reaches
+
+
+def test_a_stale_list_is_one_of_an_older_version(upstream: Upstream, client: httpx.Client) -> None:
+    make = partial(
+        Faulty,
+        pick=lambda request: Hit(Kind.STALE, Random(1), 1.0),
+        note=lambda *_: None,
+        older=lambda seconds: "7",
+        crash=lambda: None,
+    )
+    with running(make, upstream.url) as proxy:
+        client.get(f"{proxy.url}/pods?limit=5&resourceVersion=0")
+        client.get(f"{proxy.url}/pods?continue=x")
+    older = "/pods?limit=5&resourceVersion=7&resourceVersionMatch=Exact"
+    assert upstream.heard == [("GET", older), ("GET", "/pods?continue=x")]

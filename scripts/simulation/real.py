@@ -26,6 +26,7 @@ from scripts.minicluster.errors import ApiError
 from scripts.minicluster.kubelet import Kubelets
 from scripts.minicluster.resources import LEASES, PODS
 from scripts.minicluster.store import Stored
+from scripts.servers.faulty_proxy import running
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.process import ROOT, ending_with_us
 from scripts.servers.real import RealCluster, apiserver, assets
@@ -36,7 +37,7 @@ from .faults import Faults, Hit, Kind, random_faults
 from .mirror import Mirror, RealApi
 from .network import Exchange
 from .plan import PollerPlan
-from .proxy import Faulty, proxying
+from .proxy import Faulty
 from .reach import EVERYWHERE
 from .rest import check_cluster
 from .server import Asked
@@ -243,14 +244,15 @@ class RealWorld:
         with ExitStack() as stack:
             pollers = []
             for plan in self._plans:
-                faulty = Faulty(
-                    kubectl,
-                    partial(self._pick, plan.name),
-                    partial(self._note, plan.name),
-                    self._older,
-                    partial(self._crash, plan.name),
+                name = plan.name
+                make = partial(
+                    Faulty,
+                    pick=partial(self._pick, name),
+                    note=partial(self._note, name),
+                    older=self._older,
+                    crash=partial(self._crash, name),
                 )
-                address = stack.enter_context(proxying(faulty))
+                address = stack.enter_context(running(make, f"unix://{kubectl}")).url
                 log = self._folder / f"{plan.name}.log"
                 poller = _Poller(plan, address, log, self.agenda, self._mutation)
                 pollers.append(poller)

@@ -5,6 +5,7 @@ connection to the server. It runs on the real server if possible, else on the em
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,6 +37,50 @@ clusters: [{{name: embedded, cluster: {{server: "{url}"}}}}]
 contexts: [{{name: embedded, context: {{cluster: embedded, user: ""}}}}]
 current-context: embedded
 """
+
+
+SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+"""The tests that took half a second or more when all were run last with --note-slow."""
+
+SLOW = 0.5
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="without slow tests, and without a real API server")
+    parser.addoption("--note-slow", action="store_true", help=f"note the slow tests in {SLOW_TESTS.name}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--note-slow") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        slow = set(SLOW_TESTS.read_text().splitlines())
+        left_out = [test for test in items if test.nodeid in slow or _needs_real_server(test)]
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [test for test in items if test not in gone]
+
+
+def _needs_real_server(test: pytest.Item) -> bool:
+    call = getattr(test, "callspec", None)
+    return call is not None and call.params.get("servers") in ("real", ONE_SERVER)
+
+
+class Durations:
+    """Notes the tests that are slow. What a session's fixtures take counts for the first test with them."""
+
+    def __init__(self) -> None:
+        self.seconds = Counter[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        slow = sorted(name for name, seconds in self.seconds.items() if seconds >= SLOW)
+        SLOW_TESTS.write_text("\n".join(slow) + "\n")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -184,6 +184,18 @@ def test_a_binding_is_looked_up_if_it_is_not_seen_but_not_in_a_dry_run(result: R
     assert [len(list(each.cache.lives.overdue(loop.now + 61))) for each in (loop, dry)] == [1, 0]
 
 
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_pod_that_a_list_has_not_shown_while_it_was_being_bound_is_looked_up_soon(
+    complete: bool,
+) -> None:
+    loop = Loop()
+    poll(loop, [], complete=complete)  # it may be bound and deleted before this
+    loop.now += 1
+    loop.finish(Result.BOUND)
+    assert not [*loop.cache.lives.overdue(loop.now)]
+    assert bool([*loop.cache.lives.overdue(loop.now + 2)]) == complete
+
+
 def test_a_pod_that_fits_nowhere_is_tried_when_its_victims_have_left() -> None:
     loop = Loop()
     vip = pod("vip", {"cpu": "3"}, schedulerName="my-scheduler", priority=5)

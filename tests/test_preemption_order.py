@@ -21,10 +21,10 @@ from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.plugins import default_preemption
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.preemption import search
 from lib.scheduling.preemption.nodes_by_harm import NodesByHarm
 from lib.scheduling.preemption.nomination import undo_preemption
 from lib.scheduling.preemption.victims import Victims, less_important, pick_one, victims_on
@@ -85,7 +85,7 @@ def test_the_pick_is_the_best_of_all_or_no_worse_than_the_best_of_the_first(seed
     chance = Chance(seed)
     enough, first_tries = chance.choice([1, 2, 100]), chance.choice([0, 1, 2, 10])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(default_preemption, "FIRST_TRIES", first_tries)
+        patched.setattr(search, "FIRST_TRIES", first_tries)
         side = Compared("shared", enough, chance.cluster())
         side.enough = enough
         for i, step in enumerate([("preempts", chance.wanted()), *(chance.step() for _ in range(14))]):

@@ -229,6 +229,8 @@ class PodLives:
         self._by_key: dict[str, PodLife] = {}
         self._in_phase: dict[Phase, dict[str, PodLife]] = {phase: {} for phase in Phase}
         self._leaving: dict[str, PodLife] = {}
+        self.listed_at = -inf
+        """When all pods were listed last."""
         self.nominated: dict[str, dict[str, PodLife]] = {}
         self.kept_with_nominated: dict[str, dict[Any, Any]] = {}
         self.rejected: Counter[tuple[str, str]] = Counter()
@@ -420,6 +422,8 @@ class PodLives:
             is_gone, at = life.is_gone, now + CONFIRM_SECONDS
             if is_gone and now < inf:  # deleted, or on its node: a list or the next look-up shows that
                 at = min(at, life.look_up_at)
+            if life.since <= self.listed_at:  # it may have been bound and deleted before that list
+                at = min(at, now + ANSWER_SECONDS)
             self.move(life, Phase.BOUND, at)
             life.is_gone = is_gone
 

@@ -166,6 +166,7 @@ class FollowUp:
         changed.
         """
         if complete and not self.dry_run:
+            self.cache.lives.listed_at = self.now()
             for life in bound:
                 if life.phase == Phase.BOUND and life.is_gone:
                     yield freed_room(life.pod, self.cache.node_of(life.pod))  # it was deleted meanwhile

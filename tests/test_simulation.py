@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from all_cases import PART
 
 from scripts.servers.process import ROOT
 from scripts.servers.real import assets
@@ -36,7 +37,7 @@ def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
 
 
-@pytest.mark.parametrize("first", range(1, 201, 25))
+@pytest.mark.parametrize("first", range(1, 201, 25)[PART])
 def test_poller_survives_short_seeds(first: int) -> None:
     done = simulate("--first", str(first), "--seeds", "25", "--minutes", "0.5")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -339,7 +340,7 @@ def test_time_passes_while_a_request_hangs() -> None:
 
 
 def test_two_runs_without_faults_differ_by_no_more_than_the_margin() -> None:
-    for seed in (1, 2):
+    for seed in (1, 2)[PART]:
         plan = replace(one_namespace_plan(seed, 1.0), faults=())
         one, other = World(plan).run(), World(replace(plan, seed=seed + 1000)).run()
         assert len(one.bound) > 50

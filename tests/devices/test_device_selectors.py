@@ -187,7 +187,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("expression", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("expression", [*HOSTILE.values()][PART], ids=[*HOSTILE][PART])
 def test_what_a_call_would_make_or_compare_is_limited_before(expression: str) -> None:
     """Each of them would take hundreds of megabytes, or some hours."""
     compiled(expression)

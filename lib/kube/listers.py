@@ -13,8 +13,6 @@ from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
     Namespace,
-    NodeMetrics,
-    PodDisruptionBudget,
     PodGroupRef,
     ReplicaSet,
     ReplicationController,
@@ -23,7 +21,7 @@ from lib.kube.objects import (
 )
 from lib.kube.paths import path_of, paths_of, segment
 from lib.kube.reading import Permission, Reading
-from lib.kube.resources import Need, resource_of
+from lib.kube.resources import Need, Resource, resource_of
 
 if TYPE_CHECKING:
     from lib.kube.pod_groups import PodGroups
@@ -64,23 +62,23 @@ class Listers:
         self._api = api.with_short_timeouts()
         self._served = served
         self.system = system = api.system
-        self._all_namespaces, path = (
-            Reading(self._api, resources.NAMESPACES, served),
-            resources.NAMESPACES.path,
-        )
+        self._all_namespaces = Reading(self._api, resources.NAMESPACES, served)
+        names = resources.NAMESPACES.path
         self._each_namespace = {
-            name: Permission(f"{path}/{name}", system, f"going on without the labels of namespace {name}")
+            name: Permission(f"{names}/{name}", system, f"going on without the labels of namespace {name}")
             for name in served
         }
         of_namespaces = partial(Lookup[Any, Any], threads=MAX_THREADS, system=system)
         selectors = of_namespaces("selectors", self._selector, keep=MAX_SELECTORS, alike=lambda key: key[:3])
         self._lookups: Mapping[Need, Lookup[Any, Any]] = {
-            resources.PREEMPTION: Lookup("budgets", self._budgets, system=system),
+            resources.PREEMPTION: Lookup("budgets", partial(self._list, resources.BUDGETS), system=system),
             resources.NAMESPACE_LABELS: Lookup("namespaces", self._namespaces, system=system),
             resources.OWN_SERVICES: services or of_namespaces("services", partial(list_services, self._api)),
             resources.CONTROLLERS: selectors,
             resources.GROUP_SIZES: of_namespaces("groups", self._group_size),
-            resources.LOAD: Lookup("node metrics", self._node_metrics, system=system),
+            resources.LOAD: Lookup(
+                "node metrics", partial(self._list, resources.NODE_METRICS), system=system
+            ),
         }
 
     def begin(self, needed: Mapping[Need, Iterable[Hashable]]) -> None:
@@ -99,8 +97,8 @@ class Listers:
 
     # --- in a thread for each need ----------------------------------------------------------------------
 
-    def _budgets(self, _: str) -> Listing[PodDisruptionBudget]:
-        return self._api.list_each(paths_of(resources.BUDGETS, self._served), PodDisruptionBudget)
+    def _list(self, resource: Resource, _: str) -> Listing[Any]:
+        return self._api.list_each(paths_of(resource, self._served if resource.inside else ()), resource.kind)
 
     def _namespaces(self, _: str) -> Listing[Namespace]:
         path = resources.NAMESPACES.path
@@ -123,9 +121,6 @@ class Listers:
 
     def _group_size(self, group: PodGroupRef) -> int | None:
         return self._pod_groups.needed(group)
-
-    def _node_metrics(self, _: str) -> Listing[NodeMetrics]:
-        return self._api.list(resources.NODE_METRICS.path, NodeMetrics)
 
     def _selector(self, controller: ControllerRef) -> LabelSelector | None:
         resource = resource_of(controller)

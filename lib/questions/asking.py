@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
@@ -19,7 +19,8 @@ from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
 from lib.questions.files import read_files
-from lib.questions.printing import Printer, print_json
+from lib.questions.manifest_files import expanded
+from lib.questions.printing import Printer, Question, print_json, run_through
 from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import change_cluster
@@ -39,28 +40,36 @@ KUBECTL_NAME = "kubectl poller"
 """poller's name as a plugin of kubectl; it then uses kubectl's current cluster."""
 
 
-Manifests = Annotated[
-    list[str] | None,
-    own_option(
-        "Manifests of pods, Deployments and such: a file, a folder or a URL; - is standard input. "
-        "Can be given several times.",
-        "--filename",
-        "-f",
-        metavar="FILE",
-    ),
-]
+@dataclass(frozen=True)
+class ManifestFiles:
+    """The options of verbs that are about manifests."""
 
-Kustomizations = Annotated[
-    list[Path] | None, own_option("A kustomization.", "--kustomize", "-k", metavar="FOLDER")
-]
+    filename: Annotated[
+        list[str] | None,
+        own_option(
+            "Manifests of pods, Deployments and such: a file, a folder or a URL; - is standard input. "
+            "Can be given several times.",
+            "--filename",
+            "-f",
+            metavar="FILE",
+        ),
+    ] = None
+    kustomize: Annotated[
+        list[Path] | None, own_option("A kustomization.", "--kustomize", "-k", metavar="FOLDER")
+    ] = None
+    recursive: Annotated[bool, own_option("Also the folders in the folder of -f.", "--recursive", "-R")] = (
+        False
+    )
 
-Recursive = Annotated[bool, own_option("Also the folders in the folder of -f.", "--recursive", "-R")]
+    def names(self) -> list[str]:
+        """All files, also those in folders. QuestionError when there are none."""
+        return expanded(self.filename or (), self.kustomize or (), recursive=self.recursive)
+
 
 Replicas = Annotated[
     int | None,
     own_option("Take this many replicas, whatever the manifests say.", min=0, metavar="NUMBER"),
 ]
-"""Options of verbs that are about manifests."""
 
 
 class AnswerFormat(StrEnum):
@@ -80,6 +89,9 @@ class Answer(Protocol):
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer, but for the question and the verdict."""
+
+
+A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True)
@@ -247,14 +259,21 @@ class Common:
             complain(self.command, note)
         snapshot.notes.clear()
 
-    def show(self, snapshot: Snapshot, answer: Answer, show_on: Callable[[Printer], None]) -> Verdict:
-        """Print the notes, and the answer as JSON or by `show_on`; returns what it comes to."""
+    def ask(
+        self, snapshot: Snapshot, question: Question[A], doing: str, show: Callable[[A, Printer], None]
+    ) -> Verdict:
+        """Take a question's steps, and show its answer; returns what it comes to."""
+        run_through(question, doing)
+        return self.show(snapshot, question.answer, show)
+
+    def show(self, snapshot: Snapshot, answer: A, show: Callable[[A, Printer], None]) -> Verdict:
+        """Print the notes, and the answer as JSON or by `show`; returns what it comes to."""
         self.tell_notes(snapshot)
         if self.output == AnswerFormat.JSON:
             head = {"question": self.context.info_name, "answer": answer.verdict.word}
             print_json({**head, **answer.as_json()})
         else:
-            show_on(Printer(wide=self.output == AnswerFormat.WIDE))
+            show(answer, Printer(wide=self.output == AnswerFormat.WIDE))
         return answer.verdict
 
     def decider(

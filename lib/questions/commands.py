@@ -1,6 +1,7 @@
 """The functions of the verbs: each reads, asks, prints, and returns what the answer comes to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
 from lib.kube.selectors import selects
 from lib.questions.admission import ServerSaid, not_asked
-from lib.questions.asking import Common, Kustomizations, Manifests, Recursive, Replicas, own_option
+from lib.questions.asking import Common, ManifestFiles, Replicas, own_option
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining
@@ -18,7 +19,6 @@ from lib.questions.dry_run import DryRun
 from lib.questions.errors import QuestionError
 from lib.questions.events import read_events
 from lib.questions.files import save
-from lib.questions.manifest_files import expanded
 from lib.questions.manifests import Workload, custom_resources, named, read_manifests, workloads_in
 from lib.questions.pending import Asking, read_uncreated
 from lib.questions.printing import run_through
@@ -78,8 +78,7 @@ def ask_why(
     if meant.kind and not pods and not uncreated:
         raise QuestionError(f"there are no pods of {meant}")
     asking = Asking(pods, uncreated, snapshot, common.decider(snapshot))
-    run_through(asking.steps(), len(asking), "asking about pods")
-    return common.show(snapshot, asking.pending, lambda out: show_pending(asking.pending, out))
+    return common.ask(snapshot, asking, "asking about pods", show_pending)
 
 
 def _why_one(common: Common, meant: Subject) -> Verdict:
@@ -93,15 +92,14 @@ def _why_one(common: Common, meant: Subject) -> Verdict:
             claims = existing_claims(asked, decider.cache.storage)
             for each in (asked, *(claim for claim in claims if not claim.spec.volume_name)):
                 read_events(api, snapshot, each)
-    answer = why(asked, snapshot, decider)
-    return common.show(snapshot, answer, lambda out: show_why(answer, out))
+    return common.show(snapshot, why(asked, snapshot, decider), show_why)
 
 
 def _asked_of(
-    common: Common, files: Sequence[str], replicas: int | None = None
+    common: Common, manifests: ManifestFiles, replicas: int | None = None
 ) -> tuple[list[Workload], Snapshot, ServerSaid]:
     """The workloads of manifests, the cluster with all other objects of theirs, and what the server said."""
-    objects = read_manifests(files, common.usual_namespace)
+    objects = read_manifests(manifests.names(), common.usual_namespace)
     if unversioned := [
         f"{named(each)}: it has no apiVersion" for each in objects if not each.get("apiVersion")
     ]:
@@ -125,9 +123,7 @@ def _asked_of(
 
 def ask_try(
     common: Common,
-    filename: Manifests = None,
-    kustomize: Kustomizations = None,
-    recursive: Recursive = False,
+    manifests: ManifestFiles,
     replicas: Replicas = None,
     rollout: Annotated[
         bool,
@@ -140,34 +136,25 @@ def ask_try(
 
     Exit 0: all would have a node. 3: some wouldn't. 4: it can't be said.
     """
-    files = expanded(filename or (), kustomize or (), recursive=recursive)
-    workloads, snapshot, said = _asked_of(common, files, replicas)
+    workloads, snapshot, said = _asked_of(common, manifests, replicas)
     decider = common.decider(snapshot)
-    new = new_pods(workloads, snapshot, decider, said)
-    placing = Placing(new, decider, said)
-    run_through(placing.steps(), len(new), "placing pods")
-    trial = placing.trial
-    return common.show(
-        snapshot, trial, lambda out: show_trial(trial, out, len(decider.cache.nodes), rollouts=rollout)
-    )
+    placing = Placing(new_pods(workloads, snapshot, decider, said), decider, said)
+    show = partial(show_trial, all_nodes=len(decider.cache.nodes), rollouts=rollout)
+    return common.ask(snapshot, placing, "placing pods", show)
 
 
 def ask_room(
     common: Common,
-    filename: Manifests = None,
-    kustomize: Kustomizations = None,
-    recursive: Recursive = False,
+    manifests: ManifestFiles,
     most: Annotated[int, own_option("Try no more pods than this.", min=1, metavar="NUMBER")] = 10_000,
 ) -> Verdict:
     """How many more of these pods fit, one of each in turn, and what stops the next?
 
     Nobody has to leave for them. Exit 0: at least one more of each. 3: not even one. 4: it can't be said.
     """
-    files = expanded(filename or (), kustomize or (), recursive=recursive)
-    workloads, snapshot, said = _asked_of(common, files)
+    workloads, snapshot, said = _asked_of(common, manifests)
     filling = Filling(workloads, snapshot, common.decider(snapshot), most, said)
-    run_through(filling.steps(), most, "placing pods")
-    return common.show(snapshot, filling.room, lambda out: show_room(filling.room, out))
+    return common.ask(snapshot, filling, "placing pods", show_room)
 
 
 def ask_drain(
@@ -190,9 +177,7 @@ def ask_drain(
             look_up_controllers(
                 api, snapshot, [pod for pod in snapshot.of(Pod) if pod.spec.node_name in nodes]
             )
-    draining = Draining(nodes, common.decider(snapshot))
-    run_through(draining.steps(), len(draining), "moving pods")
-    return common.show(snapshot, draining.drain, lambda out: show_drain(draining.drain, out))
+    return common.ask(snapshot, Draining(nodes, common.decider(snapshot)), "moving pods", show_drain)
 
 
 def ask_save(
@@ -237,9 +222,9 @@ def ask_compare(
     for file in config:
         decider = common.decider(snapshot, file)
         replacing = Replacing(str(file), snapshot, decider, pending_only=pending)
-        run_through(replacing.steps(), len(replacing), f"placing pods by {file}")
-        results.append(replacing.result)
-    return common.show(snapshot, Comparison(results), lambda out: show_compare(results, out))
+        run_through(replacing, f"placing pods by {file}")
+        results.append(replacing.answer)
+    return common.show(snapshot, Comparison(results), show_compare)
 
 
 ALL: Mapping[str, Callable[..., Verdict]] = {

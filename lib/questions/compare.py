@@ -87,7 +87,7 @@ class Replacing:
     """
 
     def __init__(self, name: str, snapshot: Snapshot, decider: Decider, *, pending_only: bool) -> None:
-        self.result = ConfigResult(name, left_out=sum(map(belongs_to_node, snapshot.of(Pod))))
+        self.answer = ConfigResult(name, left_out=sum(map(belongs_to_node, snapshot.of(Pod))))
         self._decider = decider
         movable = [
             pod
@@ -104,7 +104,7 @@ class Replacing:
 
     def steps(self) -> Iterator[str]:
         """Yields the name of each pod when it has been placed; the result is complete at the end."""
-        result = self.result
+        result = self.answer
         for pod in self._pods:
             decision = self._decider.place_alone(without_node(pod))
             if node_name := node_of(decision):

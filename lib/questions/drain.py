@@ -129,15 +129,15 @@ class Draining:
     """
 
     def __init__(self, names: Sequence[str], decider: Decider) -> None:
-        self.drain = Drain([*names])
+        self.answer = Drain([*names])
         self._decider = decider
         self._by_node: list[list[Pod]] = []
         for node in [decider.cache.nodes[name] for name in names]:
             pods = sorted(node.pods, key=lambda pod: -pod.spec.priority)
-            self.drain.stay += [pod for pod in pods if belongs_to_node(pod)]
+            self.answer.stay += [pod for pod in pods if belongs_to_node(pod)]
             self._by_node.append([pod for pod in pods if not belongs_to_node(pod)])
             decider.set_node(cordoned(node.node))
-        self.drain.with_local_data = [
+        self.answer.with_local_data = [
             pod
             for pods in self._by_node
             for pod in pods
@@ -152,7 +152,7 @@ class Draining:
         for i, pods in enumerate(self._by_node):
             left = pods
             while left and (now := self._may_go(left)):
-                self.drain.waves += 1
+                self.answer.waves += 1
                 yield from self._wave(now)
                 left = [pod for pod in left if pod not in now]
             if left:  # kubectl waits here: it goes on to no other node
@@ -196,7 +196,7 @@ class Draining:
                 self._decider.remove(pod)
         again = set[str]()
         for pod in pods:
-            wave = Moved(pod, pod.spec.node_name, wave=self.drain.waves, unready=pod in unready)
+            wave = Moved(pod, pod.spec.node_name, wave=self.answer.waves, unready=pod in unready)
             for moved in self._placed(wave):
                 if moved.to_node and moved.pod in (*charged, *unready):
                     again.add(str(moved.pod))
@@ -222,16 +222,16 @@ class Draining:
         """A pod with its new node, and then those that it preempts with theirs."""
         controller = controller_of(moved.pod)
         if controller is None:
-            self.drain.moved.append(moved)
+            self.answer.moved.append(moved)
             yield moved
             return
         (decision,) = self._decider.place([without_node(moved.pod)])
         placed = self._decider.settle(decision)
-        alike = any(controller_of(each.pod) == controller for each in self.drain.why)
-        if not placed.node_name and not alike and len(self.drain.why) < EXPLAINED:
-            self.drain.why.append(self._why(placed.pod, decision))
+        alike = any(controller_of(each.pod) == controller for each in self.answer.why)
+        if not placed.node_name and not alike and len(self.answer.why) < EXPLAINED:
+            self.answer.why.append(self._why(placed.pod, decision))
         moved = replace(moved, again=placed)
-        self.drain.moved.append(moved)
+        self.answer.moved.append(moved)
         if moved.displaced_by and placed.node_name:
             self._decider.recover([moved.pod])
         yield moved
@@ -245,7 +245,7 @@ class Draining:
         why.suggestions = [
             each
             for each in why.suggestions
-            if not any(node.metadata.name in self.drain.nodes for fix in each.fixes for node in fix.nodes)
+            if not any(node.metadata.name in self.answer.nodes for fix in each.fixes for node in fix.nodes)
         ]
         return why
 

@@ -179,7 +179,7 @@ class Asking:
     def __init__(
         self, pods: Sequence[Pod], uncreated: list[Uncreated], snapshot: Snapshot, decider: Decider
     ) -> None:
-        self.pending = Pending(uncreated=uncreated, placed=sum(bool(pod.spec.node_name) for pod in pods))
+        self.answer = Pending(uncreated=uncreated, placed=sum(bool(pod.spec.node_name) for pod in pods))
         self._waiting = sorted((pod for pod in pods if not pod.spec.node_name), key=queue_order)
         self._snapshot, self._decider = snapshot, decider
 
@@ -199,7 +199,7 @@ class Asking:
             if makers:
                 by_cause.setdefault((makers, bool(has_node)), []).append(pod)
             elif has_node:
-                self.pending.would_be_placed.append(pod)
+                self.answer.would_be_placed.append(pod)
             else:
                 reasons = {
                     (each.plugin, each.status.reasons, each.status.code)
@@ -213,18 +213,18 @@ class Asking:
         causes = sorted(by_cause.values(), key=len, reverse=True)
         for i, pods in enumerate(causes):
             explained = why(pods[0], self._snapshot, self._decider, suggestions=i < EXPLAINED)
-            self.pending.causes.append(Cause(explained, pods))
-        self.pending.helps = self._helps()
+            self.answer.causes.append(Cause(explained, pods))
+        self.answer.helps = self._helps()
 
     def _helps(self) -> list[Help]:
         """The suggestions, those first with which the most pods have a node."""
         suggested: dict[str, tuple[int, Suggestion]] = {}
-        for i, cause in enumerate(self.pending.causes):
+        for i, cause in enumerate(self.answer.causes):
             for each in cause.why.suggestions:
                 suggested.setdefault(each.words, (i, each))
-        pods = [pod for cause in self.pending.causes if not cause.why.yes for pod in cause.pods][:MOST_TRIED]
+        pods = [pod for cause in self.answer.causes if not cause.why.yes for pod in cause.pods][:MOST_TRIED]
         found = [
-            Help(each, self._placed_with(each, self.pending.causes[i].pods[0], pods), i)
+            Help(each, self._placed_with(each, self.answer.causes[i].pods[0], pods), i)
             for i, each in suggested.values()
         ]
         return sorted(found, key=lambda each: (-each.pods, len(each.suggestion.fixes)))

@@ -5,9 +5,9 @@ Text from a cluster is never used as markup, and its control characters are esca
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from rich import box
@@ -25,6 +25,7 @@ from lib.kube.system import MACHINE
 from lib.scheduling.text import count, names
 
 T = TypeVar("T")
+A_co = TypeVar("A_co", covariant=True)
 
 PATIENCE = 1.0
 """Seconds after which a progress bar is shown."""
@@ -138,18 +139,31 @@ class Printer:
         self._print(table)
 
 
-def run_through(steps: Iterable[object], total: int, what: str) -> None:
-    """Take so many steps. If that takes longer than a second, the terminal shows a progress bar."""
+class Question(Protocol[A_co]):
+    """A question that is answered in so many steps."""
+
+    @property
+    def answer(self) -> A_co:
+        """The answer; it is complete after the last step."""
+
+    def __len__(self) -> int: ...
+
+    def steps(self) -> Iterator[object]:
+        """Takes the steps."""
+
+
+def run_through(question: Question[object], what: str) -> None:
+    """Take all steps. If that takes longer than a second, the terminal shows a progress bar."""
     began = MACHINE.monotonic()
     with ExitStack() as stack:
         progress = task = None
-        for done, _ in enumerate(steps, 1):
+        for done, _ in enumerate(question.steps(), 1):
             if progress and task is not None:
                 progress.update(task, completed=done)
             elif sys.stderr.isatty() and MACHINE.monotonic() - began > PATIENCE:
                 console = Console(file=sys.stderr)
                 progress = stack.enter_context(Progress(console=console, transient=True))
-                task = progress.add_task(escape(escaped(what)), total=total, completed=done)
+                task = progress.add_task(escape(escaped(what)), total=len(question), completed=done)
 
 
 def print_json(answer: dict[str, Any]) -> None:

@@ -75,15 +75,18 @@ class Filling:
         most: int,
         said: ServerSaid = NOTHING_SAID,
     ) -> None:
-        self.room = Room({each: Counter() for each in workloads}, said=said)
+        self.answer = Room({each: Counter() for each in workloads}, said=said)
         self._maker = PodMaker(snapshot, decider.cache, said)
         self._decider, self._most = decider, most
         self._bodies: dict[Workload, Json] = {}
         self._rings: dict[Workload, deque[str]] = {}
 
+    def __len__(self) -> int:
+        return self._most
+
     def steps(self) -> Iterator[str]:
         """Yields the node of each pod when it is placed; the answer is complete at the end."""
-        bodies = self._bodies = {each: self._maker.body_of(each) for each in self.room.fit}
+        bodies = self._bodies = {each: self._maker.body_of(each) for each in self.answer.fit}
         pods = {each: self._maker.pod_named(each, body, each.name) for each, body in bodies.items()}
         place = self._place
         if all(map(self._decider.fits_by_node, pods.values())):
@@ -94,7 +97,7 @@ class Filling:
         while going:
             for workload in list(going):
                 if placed >= self._most:
-                    self.room.at_least = True
+                    self.answer.at_least = True
                     return
                 pod = self._one_more(workload, pods[workload])
                 node_name = place(workload, pod)
@@ -103,10 +106,10 @@ class Filling:
                 elif refused := self._maker.refusal(workload, bodies[workload]):
                     self._decider.remove(pod)
                     going.remove(workload)
-                    self.room.refused[workload] = refused
+                    self.answer.refused[workload] = refused
                 else:
                     placed += 1
-                    self.room.fit[workload][node_name] += 1
+                    self.answer.fit[workload][node_name] += 1
                     yield node_name
 
     def _place(self, workload: Workload, pod: Pod) -> str | None:
@@ -114,7 +117,7 @@ class Filling:
         decision = self._decider.place_alone(pod)
         if node_name := node_of(decision):
             return node_name
-        self.room.stopped[workload] = self._why(pod, decision)
+        self.answer.stopped[workload] = self._why(pod, decision)
         return None
 
     def _place_on_next(self, workload: Workload, pod: Pod) -> str | None:
@@ -127,12 +130,12 @@ class Filling:
             ring.rotate(-1)
             self._decider.cache.assume(pod, ring[-1])
             return ring[-1]
-        self.room.stopped[workload] = self._why(pod, self._decider.place_alone(pod))
+        self.answer.stopped[workload] = self._why(pod, self._decider.place_alone(pod))
         return None
 
     def _one_more(self, workload: Workload, model: Pod) -> Pod:
         """One more pod of a workload, with claims of its own if it has any."""
-        name = f"{workload.name}{MORE}{self.room.fit[workload].total() + 1}"
+        name = f"{workload.name}{MORE}{self.answer.fit[workload].total() + 1}"
         if self._rings:  # these have no claims
             return with_parts(model, metadata={"name": name, "uid": f"{model.metadata.uid}-{name}"})
         return self._maker.pod_named(workload, self._bodies[workload], name)
@@ -140,7 +143,7 @@ class Filling:
     def _why(self, pod: Pod, decision: Decision) -> Why:
         """Why a pod has no node. Those that were placed before it have names that nobody knows."""
         found = why_nowhere(pod, decision, self._decider)
-        prefixes = "|".join(re.escape(f"{each.namespace}/{each.name}{MORE}") for each in self.room.fit)
+        prefixes = "|".join(re.escape(f"{each.namespace}/{each.name}{MORE}") for each in self.answer.fit)
         made_up = re.compile(rf"\b({prefixes})\d+\b")
         found.details = {
             node: [made_up.sub("one of these", line) for line in lines]

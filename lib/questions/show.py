@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lib.questions.admission import ServerSaid
-from lib.questions.compare import BALANCED, ConfigResult, differing
+from lib.questions.compare import BALANCED, Comparison, differing
 from lib.questions.deciding import Placed
 from lib.questions.printing import Printer
 from lib.questions.rollout import Rollout
@@ -15,7 +15,7 @@ from lib.questions.trial import Trial
 from lib.scheduling.text import count, names, verb
 
 
-def show_trial(trial: Trial, out: Printer, all_nodes: int, *, rollouts: bool = False) -> None:
+def show_trial(trial: Trial, out: Printer, *, all_nodes: int, rollouts: bool) -> None:
     """Where new pods would go. rollouts: show each step of rollouts."""
     total, placed = len(trial.placed), sum(bool(each.node_name) for each in trial.placed)
     where = (
@@ -132,8 +132,9 @@ LONGEST_NAME = 28
 """The longest file name, in characters, that fits into a table of 80 columns beside the figures."""
 
 
-def show_compare(results: Sequence[ConfigResult], out: Printer) -> None:
+def show_compare(comparison: Comparison, out: Printer) -> None:
     """What differs between configurations."""
+    results = comparison.results
     first, *others = results
     if first.left_out:
         out.line(f"{count(first.left_out, 'pod')} of DaemonSets, or static ones, stay where they are.")

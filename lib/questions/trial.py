@@ -140,25 +140,28 @@ class Placing:
         said: ServerSaid = NOTHING_SAID,
         explained: int = EXPLAINED,
     ) -> None:
-        self.trial = Trial(said=said)
+        self.answer = Trial(said=said)
         self._new, self._decider, self._explained = new, decider, explained
         self._by_uid = {each.pod.metadata.uid: each for each in new}
         self._failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
+
+    def __len__(self) -> int:
+        return len(self._new)
 
     def steps(self) -> Iterator[Placed]:
         """Yields the result for each pod; the trial is complete at the end."""
         for new in self._new:
             if new.refused:
-                yield self.trial.add(new.workload, Placed(new.pod, message=new.refused, is_refused=True))
+                yield self.answer.add(new.workload, Placed(new.pod, message=new.refused, is_refused=True))
         yield from self._rollouts()
         for decision in self._decisions():
             yield self._settle(decision)
-        for name, before in self.trial.before.items():
-            self.trial.after[name] = usage_of(self._decider.cache.nodes[name], before.resources)
+        for name, before in self.answer.before.items():
+            self.answer.after[name] = usage_of(self._decider.cache.nodes[name], before.resources)
 
     def _rollouts(self) -> Iterator[Placed]:
         """Replace the pods of workloads that are there already."""
-        trial = self.trial
+        trial = self.answer
         workloads = dict.fromkeys(each.workload for each in self._new)
         for workload in [each for each in workloads if each.is_rolled_out]:
             new = [each for each in self._new if each.workload is workload and not each.refused]
@@ -187,7 +190,7 @@ class Placing:
                 yield from self._decider.place(batch)
 
     def _settle(self, decision: Decision) -> Placed:
-        new, trial, node_name = self._by_uid[decision.pod.metadata.uid], self.trial, node_of(decision)
+        new, trial, node_name = self._by_uid[decision.pod.metadata.uid], self.answer, node_of(decision)
         if node_name and node_name not in trial.before:
             trial.before[node_name] = _before(self._decider, node_name, decision)
         placed = self._decider.settle(decision)

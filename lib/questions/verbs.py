@@ -5,7 +5,9 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import typer
@@ -86,24 +88,35 @@ def _check_first_word(words: Sequence[str]) -> None:
 def _add(app: typer.Typer, name: str, answer: Callable[..., int]) -> None:
     """Make a function a verb; its answer is the exit status.
 
-    Its first parameter is a dataclass of options, which others may share; the rest are its own options.
+    A parameter whose type is a dataclass stands for the options that its fields are. The first one is such:
+    verbs share it. Other options come before those, and may take the place of some.
     """
-    first, *own = inspect.signature(answer).parameters.values()
-    own_names = {each.name for each in own}
-    shared = [
-        each for each in inspect.signature(first.annotation).parameters.values() if each.name not in own_names
-    ]
+    parameters = inspect.signature(answer).parameters.values()
+    parts = {each.name: _options(each.annotation) or [each] for each in parameters}
+    shared, *own = parts.values()
+    options = {each.name: each for part in own for each in part}
+    options |= {each.name: each for each in shared if each.name not in options}
 
-    def run(context: typer.Context, **given: Any) -> None:
-        options = {each.name: given.pop(each.name) for each in shared if each.name != "context"}
-        options = first.annotation(context, **options)
-        raise typer.Exit(_status(context.command_path, lambda: answer(options, **given)))
+    def run(**given: Any) -> None:
+        def taken(parameter: inspect.Parameter) -> Any:
+            if not _options(parameter.annotation):
+                return given[parameter.name]
+            of_part = [each.name for each in parts[parameter.name] if each is options[each.name]]
+            return parameter.annotation(**{name: given[name] for name in of_part})
 
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *shared]]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+        ask = partial(answer, *map(taken, parameters))
+        raise typer.Exit(_status(given["context"].command_path, ask))
+
+    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in options.values()]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # typer reads it
+    run.__annotations__ = {each.name: each.annotation for each in keywords}
     run.__doc__ = answer.__doc__
     app.command(name, cls=Command, short_help=VERBS[name])(run)
+
+
+def _options(kind: type) -> list[inspect.Parameter]:
+    """The options that a dataclass's fields are; none for another type."""
+    return [*inspect.signature(kind).parameters.values()] if is_dataclass(kind) else []
 
 
 class _Escaping(logging.Formatter):

@@ -132,10 +132,10 @@ class Contest:
             )
             remote.begin(replaying.world.cache)
             for _ in replaying.steps():
-                if problem := remote.problem or replaying.figures.first_error:
+                if problem := remote.problem or replaying.answer.first_error:
                     raise PolicyProblemError(problem)
-        self.main = replaying.figures.main
-        return replaying.figures
+        self.main = replaying.answer.main
+        return replaying.answer
 
     def _score_of(self, figures: Figures) -> float:
         if self.score == "allocated":

@@ -74,7 +74,7 @@ def run(scenario: Scenario, policy: Path | None, seed: int | str, limits: Limits
                     return Trial(None, remote.problem)
     except PolicyProblemError as error:
         return Trial(None, str(error))
-    return _checked(scenario, placing.trial)
+    return _checked(scenario, placing.answer)
 
 
 def _checked(scenario: Scenario, trial: PlacedTrial) -> Trial:

@@ -294,7 +294,7 @@ def test_groups_are_placed_all_or_none(tmp_path: Path) -> None:
         decider = decider_of(snapshot)
         placing = Placing(new_pods(workloads, snapshot, decider), decider)
         assert len([*placing.steps()]) == 2
-        assert sum(bool(each.node_name) for each in placing.trial.placed) == placed
+        assert sum(bool(each.node_name) for each in placing.answer.placed) == placed
 
 
 @pytest.mark.parametrize("api", ["scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2"])

@@ -182,11 +182,11 @@ def _replayed(options: ReplayOptions, snapshot: Snapshot, trace: Trace) -> list[
             profiles = _profiles(file, MACHINE.random(options.seed), is_policy=file in policy)
             name = file.name if file else "default"
             replaying = Replaying(name, profiles, snapshot, trace, kinds, options.seed)
-            replaying.figures.note_placed = partial(note_placed, name)
+            replaying.answer.note_placed = partial(note_placed, name)
             with suppress(KeyboardInterrupt):
-                run_through(replaying.steps(), len(trace.arrivals), f"replaying with {name}")
-            replays.append(replaying.figures)
-            if not replaying.figures.complete:
+                run_through(replaying, f"replaying with {name}")
+            replays.append(replaying.answer)
+            if not replaying.answer.complete:
                 complain(options.command, "stopped; what there is so far:")
                 break
     return replays

@@ -236,18 +236,21 @@ class Replaying:
         asked, there = requested(kinds), capacity(snapshot.of(Node))
         main = main_resource(asked, there)
         shown = {each: amount for each, amount in there.items() if each in {main, *asked}}
-        self.figures = Figures(name, shown, main, typical_of(kinds))
+        self.answer = Figures(name, shown, main, typical_of(kinds))
         for pod in snapshot.of(Pod):
             if pod.spec.node_name:
-                self.figures.running_pod(pod)
-        self.world = World(snapshot, profiles, MACHINE.random(seed), self.figures)
+                self.answer.running_pod(pod)
+        self.world = World(snapshot, profiles, MACHINE.random(seed), self.answer)
         self._profiles, self._trace = profiles, trace
+
+    def __len__(self) -> int:
+        return len(self._trace.arrivals)
 
     def steps(self) -> Iterator[None]:
         """Yields for each pod that has arrived. At the end, also of an iteration that is broken off, the
         figures are there.
         """
-        figures, world = self.figures, self.world
+        figures, world = self.answer, self.world
         for plugin in {id(each): each for profile in self._profiles for each in profile.plugins}.values():
             if prepare := getattr(plugin, "prepare", None):
                 prepare(each.like for each in self._trace.arrivals)

@@ -5,9 +5,8 @@ from typing import Annotated
 from rich.console import Console
 
 from lib.kube.escaping import escaped
-from lib.questions.asking import Common, Kustomizations, Manifests, Recursive, Replicas, own_option
+from lib.questions.asking import Common, ManifestFiles, Replicas, own_option
 from lib.questions.errors import QuestionError
-from lib.questions.manifest_files import expanded
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.sizing.node_types import FORM, like_nodes, node_types
 from lib.questions.sizing.search import Search
@@ -22,9 +21,7 @@ MOST_PODS = 5000
 
 def ask_size(
     common: Common,
-    filename: Manifests = None,
-    kustomize: Kustomizations = None,
-    recursive: Recursive = False,
+    manifests: ManifestFiles,
     replicas: Replicas = None,
     node_type: Annotated[
         list[str] | None,
@@ -49,10 +46,11 @@ def ask_size(
 
     Exit 0: there is an answer. 3: some pods fit on none of these nodes.
     """
-    files = expanded(filename or (), kustomize or (), recursive=recursive) if filename or kustomize else []
     snapshot, workloads = Snapshot(), None
-    if files:
-        workloads = workloads_in(read_manifests(files, common.usual_namespace), snapshot, replicas)
+    if manifests.filename or manifests.kustomize:
+        workloads = workloads_in(
+            read_manifests(manifests.names(), common.usual_namespace), snapshot, replicas
+        )
         if not node_type:
             raise QuestionError(f"which nodes can be had? --node-type {FORM}")
     else:
@@ -74,5 +72,5 @@ def ask_size(
     with Console(stderr=True, markup=False).status("placing pods") as status:
         found = Search(trying, asked, offers, lambda text: status.update(escaped(text))).run()
     nodes = trying.place(found.counts).nodes if found.counts else []
-    answer = Sized(found, types, len(waiting), nodes, trying.tried, more=not files)
-    return common.show(snapshot, answer, lambda out: show_size(answer, out))
+    answer = Sized(found, types, len(waiting), nodes, trying.tried, more=workloads is None)
+    return common.show(snapshot, answer, show_size)

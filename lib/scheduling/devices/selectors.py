@@ -7,6 +7,7 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from lib.kube.devices import Device, DeviceAttribute, DeviceSelector
@@ -108,6 +109,10 @@ def _no_bool(kind: str) -> str:
     return f"CEL result of type {kind} could not be converted to bool: {why}"
 
 
+# Many devices have the same ones.
+_version, _quantity = (lru_cache(maxsize=10_000)(kind.parse) for kind in (CelSemver, CelQuantity))
+
+
 def _variable(device: Device, driver: str) -> dict[str, Any]:
     attributes, capacity = Domains(), Domains()
     for name, attribute in device.attributes.items():
@@ -115,7 +120,7 @@ def _variable(device: Device, driver: str) -> dict[str, Any]:
         attributes.setdefault(domain, {})[short] = _value_of(name, attribute)
     for name, quantity in device.capacity.items():
         domain, short = _domain_of(name, driver)
-        capacity.setdefault(domain, {})[short] = CelQuantity.parse(quantity.value)
+        capacity.setdefault(domain, {})[short] = _quantity(quantity.value)
     return {
         "driver": driver,
         "allowMultipleAllocations": device.allow_multiple_allocations,
@@ -136,6 +141,6 @@ def _value_of(name: str, attribute: DeviceAttribute) -> object:
     if attribute.version_value is None:
         raise CelError(f"attribute {name}: unsupported attribute value")
     try:
-        return CelSemver.parse(attribute.version_value)
+        return _version(attribute.version_value)
     except CelError as error:
         raise CelError(f"attribute {name}: parse semantic version: {error}") from None

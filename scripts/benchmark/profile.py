@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from pyinstrument.renderers import ConsoleRenderer, HTMLRenderer
 from pyinstrument.session import Session
 
-from scripts.benchmark import objects
+from scripts.benchmark import objects, way
 from scripts.benchmark.arena import Arena, arena
 from scripts.benchmark.options import SERVERS, count, server
 from scripts.servers.kubectl import kubectl_proxy
@@ -20,6 +20,10 @@ NAME = "bench-profile"
 
 
 def main(chosen: argparse.Namespace) -> None:
+    if chosen.way:
+        with TemporaryDirectory(prefix="poller-way-") as folder:
+            way.show(way.of_a_lone_pod(Path(folder)))
+        return
     kind = server(chosen.server)
     say(f"{chosen.nodes:,} nodes and {chosen.pods:,} pods on the {kind} API server")
     with (
@@ -59,6 +63,7 @@ def options() -> argparse.Namespace:
     add("--nodes", type=count, default=1000, help="default %(default)s")
     add("--pods", type=count, default=1000, help="default %(default)s")
     add("--different", action="store_true", help="every pod different from every other")
+    add("--way", action="store_true", help="instead, the functions that one lone pod leads through")
     add("--html", type=Path, metavar="FILE", help="write the tree there, too, to click through")
     add("poller_options", nargs="*", metavar="-- POLLER-OPTION", help="more options of poller.py")
     return parser.parse_args()

@@ -178,15 +178,15 @@ class Decider:
 
     # --- decisions that are kept ------------------------------------------------------------------------
 
-    def place(self, batch: Sequence[Pod]) -> list[Decision]:
+    def place(self, batch: Sequence[Pod], *, preempts: bool = True) -> list[Decision]:
         """Place a pod, or a group as a whole; each is assumed before the next decision.
 
-        A pod with scheduling gates isn't placed.
+        A pod with scheduling gates isn't placed. preempts: whether others may have to leave.
         """
         for pod in batch:
             if gated := self.gated(pod):
                 return [self._gated(each, gated) for each in batch]
-        schedulers = {pod.spec.scheduler_name: self._scheduler(pod) for pod in batch}
+        schedulers = {pod.spec.scheduler_name: self._scheduler(pod, preempts=preempts) for pod in batch}
         return schedule_pod_group(batch, self.cache, schedulers)
 
     def place_alone(self, pod: Pod) -> Decision:
@@ -210,13 +210,13 @@ class Decider:
         by_devices = spec.resource_claims or (self.cache.classes_by_resource and may_need_devices(pod))
         return own and alone and not (spreads or by_others or by_devices or self.gated(pod))
 
-    def place_on(self, pod: Pod, node_name: str) -> Decision:
+    def place_on(self, pod: Pod, node_name: str, *, preempts: bool = True) -> Decision:
         """Place a pod that names its only node, as a DaemonSet's pods do; evaluates only this node.
 
         A pod that needs devices is placed as all others are: so it gets them.
         """
         if pod.spec.resource_claims:
-            return self.place([pod])[0]
+            return self.place([pod], preempts=preempts)[0]
         attempt, rejection = Attempt(pod, self.cache), self.rejection(pod, node_name)
         if rejection is None:
             self.cache.assume(pod, node_name)
@@ -225,7 +225,7 @@ class Decider:
         attempt.rejected[node_name] = rejection
         message = counted(len(self.cache.nodes), attempt.rejected)
         victims: dict[str, Any] = {}
-        if self._may_preempt(pod) and less_important(pod, node_name, self.cache):
+        if preempts and self._may_preempt(pod) and less_important(pod, node_name, self.cache):
             left = self.cache.disruptions_left()
             answer = victims_on(pod, node_name, self.cache, partial(self.rejection, pod), left)
             if isinstance(answer, Victims):

@@ -24,6 +24,11 @@ class Said:
     at: datetime | None
     times: int = 1
 
+    @classmethod
+    def of(cls, event: Event) -> "Said":
+        """What an event says."""
+        return cls(event.said_by, event.reason, event.message, event.said_at, event.times)
+
     @property
     def ago(self) -> str:
         """The time since then, as kubectl writes it: 12s ago, 5m ago, 3h ago, 9d ago; "" if unknown."""
@@ -64,7 +69,4 @@ def last_said_of(snapshot: Snapshot, uid: str, reasons: Container[str] | None = 
         for each in snapshot.of(Event)
         if each.involved_object.uid == uid and each.said_at and (reasons is None or each.reason in reasons)
     ]
-    if not dated:
-        return None
-    at, last = max(dated, key=lambda each: each[0])
-    return Said(last.said_by, last.reason, last.message, at, last.times)
+    return Said.of(max(dated, key=lambda each: each[0])[1]) if dated else None

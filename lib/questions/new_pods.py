@@ -45,6 +45,11 @@ class NewPod:
     refused: str = ""
 
 
+def runs_on(pod: Pod, node: NodeInfo) -> bool:
+    """Whether a DaemonSet has such a pod on a node: if it matches, and the pod tolerates its taints."""
+    return wants(pod, node) and not untolerated(pod, node.taints, REPELLING)
+
+
 class PodMaker:
     """Creates pods of workloads, as they would be in a cluster. Their claims are put into `cache`."""
 
@@ -77,7 +82,7 @@ class PodMaker:
         body = self.body_of(workload)
         like = self.pod_named(workload, body, workload.name)
         for node in nodes:
-            if wants(like, node) and not untolerated(like, node.taints, REPELLING):
+            if runs_on(like, node):
                 pod = self.pod_named(workload, body, f"{workload.name}-{node.name}")
                 yield self._new(workload, _only_on(pod, node.name), body, node.name)
 

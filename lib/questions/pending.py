@@ -1,7 +1,7 @@
 """`why` without a pod's name: all pods that wait, by cause, and the controllers that can't create pods."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from lib.kube.paths import path_of
 from lib.questions.deciding import Decider, node_of, queue_order
 from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said
-from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot
 from lib.questions.subjects import Subject
 from lib.questions.suggestions import Suggestion, with_fixes
@@ -23,7 +22,6 @@ from lib.questions.volumes import to_provision
 from lib.questions.why import Why, why
 from lib.scheduling.decision import Outcome
 from lib.scheduling.text import count, names
-from lib.scheduling.workloads import controller_of
 
 EXPLAINED = 5
 """For at most so many causes, what would help is looked for."""
@@ -229,15 +227,12 @@ class Asking:
         ]
         return sorted(found, key=lambda each: (-each.pods, len(each.suggestion.fixes)))
 
-    def _placed_with(self, suggestion: Suggestion, first: Pod, pods: Iterable[Pod]) -> int:
+    def _placed_with(self, suggestion: Suggestion, first: Pod, pods: Sequence[Pod]) -> int:
         """How many pods have a node with a suggestion.
 
         What it changes of the first pod, it changes of all pods of the same controller.
         """
-        changed = []
-        for pod in pods:
-            like_it = pod is first or (controller_of(pod) and controller_of(pod) == controller_of(first))
-            changed.append((fixed(pod, suggestion.fixes) if like_it else pod) or pod)
+        changed = [new or pod for new, pod in zip(suggestion.made_to(pods, first), pods, strict=True)]
         with with_fixes(self._decider, suggestion.fixes), self._decider.placed(changed) as placed:
             return placed
 
@@ -267,8 +262,7 @@ def read_uncreated(api: Api, snapshot: Snapshot, meant: Subject) -> list[Uncreat
         except (NotFoundError, ForbiddenError, AnswerError):
             continue
         if creator.missing and creator.metadata.uid == ref.uid:
-            said = Said(event.said_by, event.reason, event.message, event.said_at, event.times)
-            found.append(Uncreated(f"{ref.kind} {ref.namespace}/{ref.name}", creator.missing, said))
+            found.append(Uncreated(f"{ref.kind} {ref.namespace}/{ref.name}", creator.missing, Said.of(event)))
     return sorted(found, key=lambda each: -each.missing)
 
 

@@ -58,6 +58,16 @@ class Suggestion:
             return f"{self.words}: {names(self.fits_on)} {verb(many, 'fits', 'fit')}"
         return f"{self.words}: {count(many, 'node')} fit"
 
+    def made_to(self, pods: Iterable[Pod], asked: Pod) -> Iterator[Pod | None]:
+        """The pods as it changes them: that of the question, and all with the same controller.
+
+        None for a pod that can't be changed so.
+        """
+        controller = controller_of(asked)
+        for pod in pods:
+            is_changed = pod is asked or (controller is not None and controller_of(pod) == controller)
+            yield fixed(pod, self.fixes) if is_changed else pod
+
 
 def exists(pod: Pod) -> bool:
     """Whether a pod runs, and wasn't only placed here: to remove it is something that a user can do."""

@@ -126,6 +126,28 @@ def new_pods(
     return sorted(found, key=lambda each: -each.pod.spec.priority)
 
 
+def decisions(new: Sequence[NewPod], decider: Decider, *, preempts: bool = True) -> Iterator[Decision]:
+    """A decision for each new pod, in order; groups as a whole. Each must be settled before the next.
+
+    preempts: whether others may have to leave.
+    """
+    by_uid = {each.pod.metadata.uid: each for each in new}
+    failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
+    for batch in batches(each.pod for each in new):
+        first = by_uid[batch[0].metadata.uid]
+        if len(batch) > 1:
+            found = decider.place(batch, preempts=preempts)
+        elif first.node_name:
+            found = [decider.place_on(first.pod, first.node_name, preempts=preempts)]
+        elif failed and _alike(failed[0], first):
+            found = [replace(failed[1], pod=first.pod)]
+        else:
+            found = decider.place(batch) if preempts else [decider.place_alone(first.pod)]
+        last = found[-1]
+        failed = None if node_of(last) or first.node_name else (first, last)
+        yield from found
+
+
 class Placing:
     """Places new pods one after the other in a decider's cluster.
 
@@ -143,7 +165,6 @@ class Placing:
         self.answer = Trial(said=said)
         self._new, self._decider, self._explained = new, decider, explained
         self._by_uid = {each.pod.metadata.uid: each for each in new}
-        self._failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
 
     def __len__(self) -> int:
         return len(self._new)
@@ -154,7 +175,8 @@ class Placing:
             if new.refused:
                 yield self.answer.add(new.workload, Placed(new.pod, message=new.refused, is_refused=True))
         yield from self._rollouts()
-        for decision in self._decisions():
+        left = [each for each in self._new if not each.refused and not each.workload.is_rolled_out]
+        for decision in decisions(left, self._decider):
             yield self._settle(decision)
         for name, before in self.answer.before.items():
             self.answer.after[name] = usage_of(self._decider.cache.nodes[name], before.resources)
@@ -178,23 +200,11 @@ class Placing:
         (decision,) = self._decider.place([new.pod])
         return self._settle(decision).node_name if node_of(decision) else ""
 
-    def _decisions(self) -> Iterator[Decision]:
-        left = [each.pod for each in self._new if not each.refused and not each.workload.is_rolled_out]
-        for batch in batches(left):
-            new = self._by_uid[batch[0].metadata.uid]
-            if len(batch) == 1 and new.node_name:
-                yield self._decider.place_on(new.pod, new.node_name)
-            elif len(batch) == 1 and self._failed and _alike(self._failed[0], new):
-                yield replace(self._failed[1], pod=new.pod)
-            else:
-                yield from self._decider.place(batch)
-
     def _settle(self, decision: Decision) -> Placed:
         new, trial, node_name = self._by_uid[decision.pod.metadata.uid], self.answer, node_of(decision)
         if node_name and node_name not in trial.before:
             trial.before[node_name] = _before(self._decider, node_name, decision)
         placed = self._decider.settle(decision)
-        self._failed = None if node_name or new.node_name else (new, decision)
         if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
             trial.why[new.workload] = _why(new, self._decider)
         return trial.add(new.workload, placed)

@@ -10,7 +10,6 @@ from lib.questions.deciding import Decider, node_of, queue_order, without_node
 from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said, last_said
 from lib.questions.explaining import Explaining
-from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot
 from lib.questions.suggestions import Suggestion, suggest, with_fixes
 from lib.questions.verdict import Verdict, verdict
@@ -18,7 +17,6 @@ from lib.questions.volumes import ToProvision, to_provision
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.quorum import Quorum, quorum_of
 from lib.scheduling.pod_groups import FOR_ITS_GROUP, group_of
-from lib.scheduling.workloads import controller_of
 
 
 @dataclass
@@ -185,16 +183,11 @@ def _fits_nowhere(decision: Decision) -> bool:
 
 def _helps_group(suggestion: Suggestion, members: Sequence[Pod], asked: int, decider: Decider) -> bool:
     """Whether a group gets nodes, that pod too, with a suggestion for it, made to all with its controller."""
-    controller = controller_of(members[asked])
-
     if any(pod in members for fix in suggestion.fixes for pod in fix.removed):
         return False
-    pods = []
-    for pod in members:
-        alike = pod is members[asked] or (controller is not None and controller_of(pod) == controller)
-        if (changed := fixed(pod, suggestion.fixes) if alike else pod) is None:
-            return False
-        pods.append(changed)
+    pods = [pod for pod in suggestion.made_to(members, members[asked]) if pod]
+    if len(pods) < len(members):
+        return False
     with with_fixes(decider, suggestion.fixes):
         return bool(node_of(decider.ask_together(pods)[asked]))
 

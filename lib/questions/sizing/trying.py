@@ -7,23 +7,18 @@ from random import Random
 from msgspec.structs import replace
 
 from lib.kube.objects import Node, NodeSelector, Pod
-from lib.kube.selectors import untolerated
 from lib.kube.storage import CSINode
 from lib.kube.system import MACHINE
-from lib.questions.deciding import Decider, queue_order
+from lib.questions.deciding import Decider, node_of, queue_order
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import Workload
-from lib.questions.new_pods import NewPod
+from lib.questions.new_pods import NewPod, runs_on
 from lib.questions.sizing.node_types import NodeType
 from lib.questions.snapshot import Snapshot
-from lib.questions.trial import new_pods
+from lib.questions.trial import decisions, new_pods
 from lib.questions.what_if import moved
-from lib.scheduling.decision import PLACED
 from lib.scheduling.edits import with_required_nodes
 from lib.scheduling.node_info import NodeInfo, amount_left, pods_left
-from lib.scheduling.plugins.node_affinity import wants
-from lib.scheduling.plugins.taint_toleration import REPELLING
-from lib.scheduling.queue import batches
 from lib.scheduling.resources import Resources, pod_requests, total
 from lib.scheduling.workloads import controller_of
 
@@ -108,18 +103,11 @@ class Trying:
             random.shuffle(new)
             new.sort(key=lambda each: (not each.node_name, -each.pod.spec.priority))
         tried = Tried()
-        by_uid = {each.pod.metadata.uid: each for each in new}
-        for batch in batches(each.pod for each in new):
-            only = by_uid[batch[0].metadata.uid].node_name
-            if len(batch) > 1:
-                decisions = decider.place(batch)
-            else:
-                decisions = [decider.place_on(batch[0], only) if only else decider.place_alone(batch[0])]
-            for decision in decisions:
-                if decision.outcome not in PLACED:
-                    tried.missing[str(decision.pod)] = decision.message
-            if tried.missing and not all_of_them:
-                return tried
+        for decision in decisions(new, decider, preempts=False):
+            if not node_of(decision):
+                tried.missing[str(decision.pod)] = decision.message
+                if not all_of_them:
+                    return tried
         tried.nodes = [decider.cache.nodes[name] for name in made]
         return tried
 
@@ -140,7 +128,7 @@ class Trying:
         """The pods that the cluster's DaemonSets would have on a new node."""
         info = NodeInfo(node)
         for like in self._daemons:
-            if wants(like, info) and not untolerated(like, info.taints, REPELLING):
+            if runs_on(like, info):
                 yield moved(like, node.metadata.name)
 
     def _new(self, decider: Decider) -> list[NewPod]:
@@ -148,15 +136,12 @@ class Trying:
         if self._workloads is None:
             pods = [pod for pod in self._snapshot.of(Pod) if not pod.spec.node_name]
             waiting = [pod for pod in sorted(pods, key=queue_order) if not decider.gated(pod)]
-            return [NewPod(_PENDING, pod) for pod in waiting]
+            return [NewPod(Workload("Pod", "", "", {}, 1), pod) for pod in waiting]
         new = new_pods(self._workloads, self._snapshot, decider)
         for each in new:
             if each.refused:
                 raise QuestionError(f"{each.workload}: {each.refused}")
         return sorted(new, key=lambda each: (not each.node_name, -each.pod.spec.priority))
-
-
-_PENDING = Workload("Pod", "", "", {}, 1)
 
 
 def _left(node: NodeInfo) -> Resources:

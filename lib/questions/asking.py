@@ -210,11 +210,6 @@ class Common:
             raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
 
     @property
-    def command(self) -> str:
-        """The called command, such as `poller.py why`."""
-        return self.context.command_path
-
-    @property
     def kubectl_options(self) -> tuple[str, ...]:
         """The options for kubectl that say which cluster is asked."""
         named = {"--context": self.context_name, "--kubeconfig": self.kubeconfig}
@@ -256,7 +251,7 @@ class Common:
     def tell_notes(self, snapshot: Snapshot) -> None:
         """Print the notes of a snapshot, once."""
         for note in snapshot.notes:
-            complain(self.command, note)
+            complain(self.context.command_path, note)
         snapshot.notes.clear()
 
     def ask(

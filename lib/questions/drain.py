@@ -206,7 +206,7 @@ class Draining:
     def _is_to_become_ready(self, pod: Pod) -> bool:
         """Whether a pod is let go because it isn't ready, so that its budget allows one more afterwards."""
         found = self._guards_of(pod)
-        return len(found) == 1 and found[0].status.current_healthy >= found[0].status.desired_healthy > 0
+        return len(found) == 1 and _has_enough(found[0])
 
     def _held(self, pods: Sequence[Pod]) -> Iterator[Moved]:
         """What would become of the pods that are never evicted; the first ones' budgets are why."""
@@ -256,9 +256,12 @@ def _is_ready(pod: Pod) -> bool:
 
 def _lets_unready_go(budget: PodDisruptionBudget) -> bool:
     """Whether a budget allows the eviction of each pod that isn't ready."""
-    status = budget.status
-    enough = status.current_healthy >= status.desired_healthy > 0
-    return enough or budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+    return _has_enough(budget) or budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+
+
+def _has_enough(budget: PodDisruptionBudget) -> bool:
+    """Whether as many pods are healthy as a budget wants."""
+    return budget.status.current_healthy >= budget.status.desired_healthy > 0
 
 
 def cordoned(node: Node) -> Node:

@@ -65,7 +65,7 @@ def ask_record(
             for kind in snapshot.objects:
                 for each in snapshot.of(kind) if kind not in (Node, Pod) else ():
                     recording.add(each)
-            watching = Watching(api, recording, lambda text: complain(common.command, text))
+            watching = Watching(api, recording, lambda text: complain(common.context.command_path, text))
             watching.begin()
             console = Console(stderr=True, markup=False)
             with console.status("recording") as status, suppress(KeyboardInterrupt), _interruptible():

@@ -119,11 +119,6 @@ class ReplayOptions:
         ReplayFormat.TABLE
     )
 
-    @property
-    def command(self) -> str:
-        """The called command."""
-        return self.context.command_path
-
 
 def ask_replay(options: ReplayOptions) -> Verdict:
     """What would have become of these pods, in virtual time: who gets a node, how long they wait.
@@ -156,7 +151,7 @@ def _read(options: ReplayOptions) -> tuple[Snapshot, Trace]:
     if options.trace:
         snapshot, trace = read_trace(options.trace, snapshot)
         if trace.note:
-            complain(options.command, trace.note)
+            complain(options.context.command_path, trace.note)
     elif snapshot:
         length, mean_run = seconds_in(options.during, "--for"), seconds_in(options.runs_for, "--runs-for")
         trace = Trace(generated(options.arrivals, options.mix, length, mean_run, options.seed))
@@ -187,7 +182,7 @@ def _replayed(options: ReplayOptions, snapshot: Snapshot, trace: Trace) -> list[
                 run_through(replaying, f"replaying with {name}")
             replays.append(replaying.answer)
             if not replaying.answer.complete:
-                complain(options.command, "stopped; what there is so far:")
+                complain(options.context.command_path, "stopped; what there is so far:")
                 break
     return replays
 

@@ -11,7 +11,7 @@ from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.sizing.node_types import FORM, like_nodes, node_types
 from lib.questions.sizing.search import Search
 from lib.questions.sizing.show import Sized, show_size
-from lib.questions.sizing.trying import Trying, requests_of
+from lib.questions.sizing.trying import Trying
 from lib.questions.snapshot import Snapshot
 from lib.questions.verdict import Verdict
 
@@ -66,11 +66,8 @@ def ask_size(
         raise QuestionError(f"these are {len(waiting):,} pods; size places no more than {MOST_PODS:,}")
     if not waiting and workloads is None:
         raise QuestionError("no pod waits in this cluster: it needs no more nodes")
-    free = trying.free()
-    asked = {name: amount - free.get(name, 0) for name, amount in requests_of(waiting).items()}
-    offers = [trying.offers(i) for i in range(len(types))]
     with Console(stderr=True, markup=False).status("placing pods") as status:
-        found = Search(trying, asked, offers, lambda text: status.update(escaped(text))).run()
+        found = Search(trying, waiting, lambda text: status.update(escaped(text))).run()
     nodes = trying.place(found.counts).nodes if found.counts else []
     answer = Sized(found, types, len(waiting), nodes, trying.tried, more=workloads is None)
     return common.show(snapshot, answer, show_size)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
 
+from lib.kube.objects import Pod
 from lib.questions.sizing.node_types import MOST_NODES
 from lib.questions.sizing.trying import Counts, Tried, Trying
-from lib.scheduling.resources import Resources
 
 MOST_TRIES = 300
 """So many cheaper choices are tried; if there are more, the answer isn't proven to be the cheapest."""
@@ -36,17 +36,12 @@ class Cheapest:
 
 
 class Search:
-    """The search. asked: what pods request more than is free; offers: what a node of each type has.
+    """The search, for pods that wait. say: is told what is tried, for people that wait."""
 
-    say: is told what is tried, for people that wait.
-    """
-
-    def __init__(
-        self, tries: Trying, asked: Resources, offers: Sequence[Resources], say: Callable[[str], object]
-    ) -> None:
+    def __init__(self, tries: Trying, waiting: Sequence[Pod], say: Callable[[str], object]) -> None:
         self._tries, self._types, self._say = tries, tries.types, say
-        self._asked = {name: amount for name, amount in asked.items() if amount > 0}
-        self._offers = offers
+        self._asked = tries.asked(waiting)
+        self._offers = [tries.offers(i) for i in range(len(self._types))]
         self._none = (0,) * len(self._types)
 
     def run(self) -> Cheapest:

@@ -70,11 +70,13 @@ class Trying:
         decider, _ = self._decider((0,) * len(self.types), MACHINE.random(0))
         return [new.pod for new in self._new(decider) if not new.node_name]
 
-    def free(self) -> Resources:
-        """What is free on the nodes that there are already."""
+    def asked(self, waiting: Sequence[Pod]) -> Resources:
+        """What pods request more than is free on the nodes that there are already; pods are a resource."""
         decider, _ = self._decider((0,) * len(self.types), MACHINE.random(0))
         nodes = (node for node in decider.cache.nodes.values() if not node.node.spec.unschedulable)
-        return total({name: max(0, left) for name, left in _left(node).items()} for node in nodes)
+        free = total({name: max(0, left) for name, left in _left(node).items()} for node in nodes)
+        requests = {"pods": len(waiting), **total(map(pod_requests, waiting))}
+        return {name: more for name, amount in requests.items() if (more := amount - free.get(name, 0)) > 0}
 
     def offers(self, index: int) -> Resources:
         """What a node of a type has for pods: without what its DaemonSets' pods request."""
@@ -146,11 +148,6 @@ class Trying:
 
 def _left(node: NodeInfo) -> Resources:
     return {name: amount_left(node, name) for name in node.allocatable} | {"pods": pods_left(node)}
-
-
-def requests_of(pods: Sequence[Pod]) -> Resources:
-    """What pods request together; pods are one of the resources."""
-    return {"pods": len(pods), **total(map(pod_requests, pods))}
 
 
 def _daemons(snapshot: Snapshot) -> Iterator[Pod]:

@@ -4,7 +4,7 @@ import threading
 from itertools import islice
 
 import pytest
-from cluster import Cluster
+from cluster import Cluster, eventually
 from faults import ALWAYS, Fault, answer, delay, faulty, hold
 
 from lib.kube.api import Api
@@ -28,6 +28,8 @@ def pages_of_two(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     for i, name in enumerate(ASSIGNED):
         cluster.add_pod(name, nodeName=NODES[i % 3])
     cluster.add_pod("web")
+    if not cluster.kubeconfig_for:  # the embedded API server has kubelets, which change each pod once more
+        eventually(lambda: {cluster.pod(name)["status"]["phase"] for name in ASSIGNED} == {"Running"})
     return cluster
 
 

@@ -42,7 +42,8 @@ current-context: embedded
 SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
 """The tests that took half a second or more when all were run last with --note-slow."""
 
-SLOW = 0.5
+SLOW, SLOW_FIXTURE = 0.5, 3.0
+"""Seconds. With a fixture that takes so long, all tests of its file are slow: any of them may be the first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,7 +59,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
         slow = set(SLOW_TESTS.read_text().splitlines())
-        left_out = [test for test in items if test.nodeid in slow or _needs_real_server(test)]
+        left_out = [
+            test
+            for test in items
+            if test.nodeid in slow or test.nodeid.split("::")[0] in slow or _needs_real_server(test)
+        ]
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
         items[:] = [test for test in items if test not in gone]
@@ -70,17 +75,21 @@ def _needs_real_server(test: pytest.Item) -> bool:
 
 
 class Durations:
-    """Notes the tests that are slow. What a session's fixtures take counts for the first test with them."""
+    """Notes the tests, and the files, that are slow."""
 
     def __init__(self) -> None:
         self.seconds = Counter[str]()
+        self.files = set[str]()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
+        if report.when == "setup" and report.duration >= SLOW_FIXTURE and "real" not in report.nodeid:
+            self.files.add(report.nodeid.split("::")[0])
 
     def pytest_sessionfinish(self) -> None:
-        slow = sorted(name for name, seconds in self.seconds.items() if seconds >= SLOW)
-        SLOW_TESTS.write_text("\n".join(slow) + "\n")
+        slow = {name for name, seconds in self.seconds.items() if seconds >= SLOW}
+        alone = {name for name in slow if name.split("::")[0] not in self.files}
+        SLOW_TESTS.write_text("\n".join(sorted(alone | self.files)) + "\n")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -43,7 +43,7 @@ SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
 """The tests that took half a second or more when all were run last with --note-slow."""
 
 SLOW, SLOW_FIXTURE = 0.5, 3.0
-"""Seconds. With a fixture that takes so long, all tests of its file are slow: any of them may be the first."""
+"""Seconds. With such a fixture, all tests of its file are slow: any of them may be the first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 from cluster import Cluster, Json, RunningPoller, eventually
 from faults import ALWAYS, Fault, FaultyProxy, faulty, hold
+from service.test_lookups import beside_pods_of_some_namespaces, owned_by
 from storage import Volumes, uses
-from test_lookups import beside_pods_of_some_namespaces, owned_by
 
 ON_ONE_SERVER = True
 

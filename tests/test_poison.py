@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from canned import canned
+from kube.test_lease import Machine
 from poisoned_cluster import WAYS, Json, around, node, place, pod
 from poisons import POISONS, odd_ones, poisoned, whole
-from test_lease import Machine
 
 from lib.kube import objects
 from lib.kube.api import Api

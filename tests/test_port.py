@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from cluster import Cluster, eventually
 from prometheus_client import generate_latest
-from test_listen import Scraped, listening
-from test_options import poller
+from service.telemetry.test_listen import Scraped, listening
+from service.test_options import poller
 
 from lib import __version__
 from lib.kube.changes import Change, Kind

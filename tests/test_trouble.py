@@ -22,9 +22,9 @@ from all_cases import ALL_CASES as ALL
 from cluster import Cluster, Json, eventually
 from device_objects import Devices, uses as uses_devices
 from faults import ALWAYS, Effect, Fault, answer, drip, faulty, hold, lose_answer
+from service.test_lookups import beside_pods_of_some_namespaces, owned_by
 from storage import Volumes, uses as uses_volumes
 from test_hanging_lookups import GROUP_LABEL, OWN_CONSTRAINT, VIP
-from test_lookups import beside_pods_of_some_namespaces, owned_by
 
 ON_ONE_SERVER = True
 

@@ -1,7 +1,7 @@
 """What poller takes from the machine: time, randomness, waits, threads and sockets.
 
-No other module takes these by itself (tests/test_system.py holds that). So a simulation can hand in a System
-whose time, randomness, threads and network are its own.
+No other module takes these by itself (tests/kube/test_system.py holds that). So a simulation can hand in a
+System whose time, randomness, threads and network are its own.
 """
 
 import select

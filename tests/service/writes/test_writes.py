@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 from objects import node, read
+from service.writes.scripted import AWAY, CONFLICT, HANGS, LOST, NOT_FOUND, Scripted, claim, web
 from waiting import recheck_permit
-from writes.scripted import AWAY, CONFLICT, HANGS, LOST, NOT_FOUND, Scripted, claim, web
 
 from lib.kube.changes import Change, Kind
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, OverloadedError

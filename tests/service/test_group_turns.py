@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from objects import node, pod
-from test_groups import OF_COSCHEDULING, member
+from scheduling.groups.test_groups import OF_COSCHEDULING, member
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
-from test_kept_victims import Chance, Side, a_pod
+from scheduling.preemption.test_kept_victims import Chance, Side, a_pod
 from test_preemption import DB, NO_DB_MAY_GO, a, new, on, picture
 
 from lib.kube.changes import Change, Kind

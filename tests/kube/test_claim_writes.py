@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from objects import read
-from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, claim, play, web
+from service.writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, claim, play, web
 
 from lib.kube.claim_writes import ClaimError, reserve_claim, undo_claim
 from lib.kube.devices import AllocationResult

@@ -1,4 +1,4 @@
-"""DynamicResources: what is decided where devices aren't known. How they are given: tests/devices."""
+"""DynamicResources, where devices are not known. How they are given: tests/scheduling/devices."""
 
 import pytest
 from objects import node, pod, read

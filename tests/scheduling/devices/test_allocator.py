@@ -34,7 +34,7 @@ from lib.scheduling.node_info import NodeInfo
 
 Json = dict[str, Any]
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 OTHER_WORDS = {"no-classes"}
 """The table's own lister of classes says `"not found" not found`; the real one names the class."""

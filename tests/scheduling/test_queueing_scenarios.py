@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from objects import node, pod, read
-from plugins.storage_objects import (
+from scheduling.plugins.storage_objects import (
     Json,
     attachment,
     claim,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from objects import node, pod, read
-from plugins.storage_objects import attachment, claim, csi_node, csi_volume, storage_class
+from scheduling.plugins.storage_objects import attachment, claim, csi_node, csi_volume, storage_class
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.devices import ResourceClaim

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from devices.test_given_twice import claim_with
+from scheduling.devices.test_given_twice import claim_with
 
 from lib.kube.api import Api
 from lib.kube.claims import PolledClaims

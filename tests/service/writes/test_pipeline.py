@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import inf
 
 import pytest
-from writes.scripted import AWAY, HANGS, LOST, NOW, Scripted, broken, busy, caught, web
+from service.writes.scripted import AWAY, HANGS, LOST, NOW, Scripted, broken, busy, caught, web
 
 from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
 from lib.kube.objects import Pod

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from objects import read
-from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, play, web
+from service.writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, play, web
 
 from lib.kube.errors import ApiError, ConflictError, ForbiddenError
 from lib.kube.objects import Event, Pod

@@ -44,7 +44,7 @@ from scripts.servers.process import ROOT
 
 ON_ONE_SERVER = True
 
-KUBE_SCHEDULER = Path(__file__).parent / "data" / "kube-scheduler-metrics-1.36.txt"
+KUBE_SCHEDULER = Path(__file__).parents[2] / "data" / "kube-scheduler-metrics-1.36.txt"
 
 BLOCKS_IN_FILTER = """
 import threading

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from objects import node, read
-from plugins.storage_objects import claim, csi_volume
+from scheduling.plugins.storage_objects import claim, csi_volume
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod, PodDisruptionBudget

@@ -23,7 +23,7 @@ from lib.service.config.profile_builder import LACKING, PREPARED_AT
 from lib.service.http_extender import connected
 from lib.service.served_profiles import Asked, profiles_for
 
-LINES = gzip.decompress((Path(__file__).parent / "data" / "scheduler-config-1.36.jsonl.gz").read_bytes())
+LINES = gzip.decompress((Path(__file__).parents[2] / "data" / "scheduler-config-1.36.jsonl.gz").read_bytes())
 CASES: list[dict[str, Any]] = [json.loads(line) for line in LINES.splitlines()]
 STRICTER = "poller is stricter"
 WRONG = [case for case in CASES if "error" in case["answer"] or STRICTER in case["about"]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from test_options import poller
+from service.test_options import poller
 from test_scheduler_config import GOOD, about, asked, by_name, canonical, read
 
 from lib.kube.election import LeaderElection

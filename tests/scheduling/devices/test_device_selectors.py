@@ -11,7 +11,7 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 from all_cases import ALL_CASES, PART
-from devices.test_allocator import Json, rows
+from scheduling.devices.test_allocator import Json, rows
 
 from lib.kube.devices import Device
 from lib.scheduling.devices import selectors

@@ -20,10 +20,10 @@
                          │ BOUND  │─────────────────────────────────> OUT
                          └────────┘
 
-BINDING may last over many ticks. HELD, BINDING and BOUND are forgotten like ASSUMED; GATED takes a pod from
-BACKOFF and UNSCHEDULABLE, too. A pod that is deleted, or that is seen on a node, is OUT, whatever it was;
-transitions.py says what follows from that for a pod with room. Besides its phase, a pod without room may be
-nominated to a node, and a pod with room or a node may be leaving it for a more important one.
+BINDING may last over many ticks. HELD, BINDING and BOUND are forgotten like ASSUMED. A pod can become GATED
+from BACKOFF and UNSCHEDULABLE, too. A pod that is deleted, or that is seen on a node, is OUT, in whichever
+phase it was; transitions.py says what follows from that for a pod with room. Besides its phase, a pod without
+room may be nominated to a node, and a pod with room or a node may be leaving it for a more important one.
 
 Counterpart in kube-scheduler: the states drawn in pkg/scheduler/backend/cache/interface.go; QueuedPodInfo in
 pkg/scheduler/framework/types.go
@@ -31,7 +31,7 @@ pkg/scheduler/framework/types.go
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import Any
@@ -44,7 +44,7 @@ CONFIRM_SECONDS = 60.0
 """A binding that isn't seen for so long is looked up."""
 
 ANSWER_SECONDS = 1.0
-"""A pod that is being bound, and seems to be gone, is looked up after so long: it may be in no list because
+"""A pod that is being bound, and seems to be gone, is looked up after so long. It may be in no list because
 it is bound by now, and the answer that says so is on its way."""
 
 
@@ -110,7 +110,7 @@ STEPS: dict[Phase, Collection[Phase]] = {
     Phase.DOUBTFUL: [Phase.BACKOFF, Phase.OUT],
     Phase.BOUND: [Phase.ACTIVE, Phase.OUT],
 }
-"""What leads from a phase to another. A pod that backs off may back off anew."""
+"""The phases that can follow each phase. A pod that backs off may back off anew."""
 
 
 class UnknownStepError(Exception):
@@ -138,48 +138,67 @@ class Index:
         return self._by_key.get(key, {}).values()
 
     def all(self) -> "Iterable[Collection[PodLife]]":
-        """The records with each key. The same holds."""
-        return (each.values() for each in self._by_key.values())
+        """The records of each key in turn. Don't add or remove any meanwhile, either."""
+        return (by_uid.values() for by_uid in self._by_key.values())
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PodLife:
-    """The record of a pod. Times are in seconds.
+    """The record of a pod. Times are in seconds."""
 
-    phase, since: where it is, and since when. decision: for a pod with room, why it is there. look_up_at:
-    when it is looked up, if it isn't seen on its node before. found: whether it was looked up, and is on
-    a node. is_gone: whether it is in no list of pods without a node any more, or ends. seen_on: the node
-    on which it was seen when it left the queue. nominated: the node where room is kept for it. leaving:
-    whether it is being preempted, and isn't seen to be deleted yet. timestamp: when it was seen first,
-    and later, when it was tried last: of pods with the same priority, the earliest goes first. queued:
-    when it was queued for the first time. attempts: the number of attempts without success since it came:
-    `rejections`, and errors. errors: how many attempts in a row, up to the last one, have ended with an
-    error. rejected_by: the plugins that rejected it, whose hints say what could help; empty after an
-    error. reason: why it has no node. victims: the uids of the pods that have not yet left a node for it.
-    flushed: whether it is tried because it was unschedulable for too long, not because of a change.
-    event: its FailedScheduling event, as it was written last; only lib/service/writes knows what that is.
-    group: its pod's. entry: its entry in a PodHeap, and listed: the indexes that have it, each with the
-    key; both as long as it is in its phase.
-    """
+    pod: Pod
+    key: str
+    """Its `pod_key`."""
+    timestamp: float = 0.0
+    """When it was seen first; later, when it was tried last. Of pods with the same priority, the earliest is
+    tried first."""
+    group: PodGroupRef | None = None
 
-    __slots__ = (
-        "attempts", "decision", "entry", "errors", "event", "flushed", "found", "group", "is_gone", "key",
-        "leaving", "listed", "look_up_at", "nominated", "phase", "pod", "queued", "reason", "rejected_by",
-        "rejections", "seen_on", "since", "timestamp", "victims",
-    )  # fmt: skip
+    phase: Phase = Phase.OUT
+    since: float = 0.0
+    """When it came into its phase."""
+    look_up_at: float = inf
+    """When it is looked up, if it isn't seen on its node before."""
+    entry: Any = None
+    """Its entry in a PodHeap, as long as it is in its phase."""
+    listed: list[tuple[Index, Hashable]] = field(default_factory=list)
+    """The indexes that have it as long as it is in its phase, each with the key."""
 
-    def __init__(self, pod: Pod, key: str, timestamp: float = 0.0, group: PodGroupRef | None = None) -> None:
-        self.pod, self.key, self.timestamp, self.group = pod, key, timestamp, group
-        self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
-        self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
-        self.look_up_at, self.nominated, self.seen_on = inf, "", ""
-        self.found = self.is_gone = self.leaving = False
-        self.attempts = self.rejections = self.errors = 0
-        self.rejected_by: Collection[str] = frozenset()
-        self.reason, self.flushed = "", False
-        self.victims: set[str] = set()
-        self.event: Any = None
-        self.entry: Any = None
-        self.listed: list[tuple[Index, Hashable]] = []
+    queued: float = 0.0
+    """When it was queued for the first time."""
+    attempts: int = 0
+    """How many attempts without success there were since it came: `rejections`, and errors."""
+    rejections: int = 0
+    """How many of them ended with a rejection."""
+    errors: int = 0
+    """How many attempts in a row, up to the last one, have ended with an error."""
+    rejected_by: Collection[str] = frozenset()
+    """The plugins that rejected it, whose hints say what could help; empty after an error."""
+    reason: str = ""
+    """Why it has no node."""
+    flushed: bool = False
+    """Whether it is tried because it was unschedulable for too long, not because of a change."""
+    event: Any = None
+    """Its FailedScheduling event, as it was written last; only lib/service/writes knows what that is."""
+
+    decision: Any = None  # a Decision, which must not be imported here: it imports this file
+    """For a pod with room, why it is there."""
+    found: bool = False
+    """Whether it was looked up, and is on a node."""
+    is_gone: bool = False
+    """Whether it is in no list of pods without a node any more, or ends."""
+    seen_on: str = ""
+    """The node on which it was seen when it left the queue."""
+
+    nominated: str = ""
+    """The node where room is kept for it."""
+    victims: set[str] = field(default_factory=set)
+    """The uids of the pods that have not yet left a node for it."""
+    leaving: bool = False
+    """Whether it is being preempted, and isn't seen to be deleted yet."""
+
+    def __post_init__(self) -> None:
+        self.since = self.timestamp
 
     @property
     def is_queued(self) -> bool:
@@ -196,18 +215,18 @@ class PodLife:
 class BackoffSettings:
     """How long a pod backs off, in seconds.
 
-    A pod backs off for `initial_backoff`, twice as long after each attempt, but `max_backoff` at most. An
-    unschedulable pod is tried again after `unschedulable`, even without any change.
-
     Counterpart in kube-scheduler: pkg/scheduler/backend/queue/backoff_queue.go
     """
 
     initial_backoff: float = 1.0
+    """How long after the first attempt; after each further attempt, twice as long."""
     max_backoff: float = 10.0
+    """The longest backoff."""
     unschedulable: float = 300.0
+    """An unschedulable pod is tried again after so long, even without any change."""
 
     def ends_at(self, life: PodLife) -> float:
-        """When a pod's backoff ends. Errors count by themselves, as long as there is no other result."""
+        """When a pod's backoff ends. It grows with the errors in a row, or else with the rejections."""
         count = life.errors or life.rejections
         if not count:
             return 0.0
@@ -217,12 +236,7 @@ class BackoffSettings:
 
 
 class PodLives:
-    """The records of all pods that are in the queue, have reserved room, are nominated or leave.
-
-    nominated: those that are nominated to a node and have no room, by its name, then by key; never an empty
-    dict. kept_with_nominated: by the node's name, what others keep of it as long as it has such pods.
-    rejected: how many pods without a node each plugin rejected, by the plugin and the scheduler's name.
-    """
+    """The records of all pods that are in the queue, have reserved room, are nominated or leave."""
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.clock = clock
@@ -232,8 +246,12 @@ class PodLives:
         self.listed_at = -inf
         """When all pods were listed last."""
         self.nominated: dict[str, dict[str, PodLife]] = {}
+        """The pods that are nominated to a node and have no room, by the node's name, then by key. A node
+        without such pods isn't in it."""
         self.kept_with_nominated: dict[str, dict[Any, Any]] = {}
+        """By node name, what others keep of the node as long as pods are nominated to it."""
         self.rejected: Counter[tuple[str, str]] = Counter()
+        """How many pods without a node each plugin rejected, by the plugin's and the scheduler's name."""
         self._groups, self._waiting_for = Index(), Index()
 
     def get(self, key: str) -> PodLife | None:
@@ -241,7 +259,7 @@ class PodLives:
         return self._by_key.get(key)
 
     def of(self, pod: Pod) -> PodLife:
-        """The record of a pod: a new one, if there is none."""
+        """The record of a pod; a new one, if there is none."""
         key = pod_key(pod)
         if key not in self._by_key:
             life = PodLife(pod, key, self.clock(), group_of(pod))
@@ -281,11 +299,11 @@ class PodLives:
         return list(self._by_key.values())
 
     def in_phase(self, *phases: Phase) -> list[PodLife]:
-        """The records in these phases; in each, first those that are in it for longest."""
+        """The records in these phases; of each phase, those first that have been in it for longest."""
         return [life for phase in phases for life in self._in_phase[phase].values()]
 
     def new_in(self, phase: Phase) -> list[PodLife]:
-        """The records that came into a phase since they were put into a PodHeap last, the first first."""
+        """The records that came into a phase and aren't in a PodHeap yet, in the order in which they came."""
         new = []
         for life in reversed(self._in_phase[phase].values()):
             if life.entry is not None:
@@ -298,7 +316,7 @@ class PodLives:
         return sum(len(self._in_phase[phase]) for phase in phases)
 
     def move(self, life: PodLife, phase: Phase, look_up_at: float = inf) -> None:
-        """Lead a pod from its phase to another. UnknownStepError if nothing leads there.
+        """Move a pod from its phase to another. UnknownStepError if that one can't follow.
 
         look_up_at: when it is looked up, if it isn't seen on its node before.
         """
@@ -324,14 +342,14 @@ class PodLives:
             self.tidy(life)
 
     def index_nomination(self, life: PodLife) -> None:
-        """Note where a pod is nominated; not as long as it has room already."""
+        """Put a pod where it is nominated into `nominated`; take it out while it has room already."""
         if life.has_room:
             self.forget_nomination(life)
         else:
             self.nominated.setdefault(life.nominated, {})[life.key] = life
 
     def forget_nomination(self, life: PodLife) -> None:
-        """Forget where a pod is nominated."""
+        """Take a pod out of `nominated`."""
         of_node = self.nominated.get(life.nominated, {})
         if of_node.pop(life.key, None) and not of_node:
             del self.nominated[life.nominated]
@@ -342,7 +360,7 @@ class PodLives:
         self.spare([life.pod])
         is_gone = life.is_gone
         self.move(life, Phase.BACKOFF if life.phase == Phase.DOUBTFUL else Phase.ACTIVE)
-        life.is_gone = is_gone  # then it isn't tried: who gives the room back drops it
+        life.is_gone = is_gone  # then it isn't tried: the caller, who gives the room back, drops it
 
     def end(self, pod: Pod) -> None:
         """A pod is gone, or was seen on a node: it is out of the queue."""
@@ -398,11 +416,11 @@ class PodLives:
 
     def victim_left(self, victim: str) -> list[PodLife]:
         """A pod has left its node. Returns the records of those that wait for it."""
-        found = [*self._waiting_for.of(victim)]
-        for life in found:
+        waiting = [*self._waiting_for.of(victim)]
+        for life in waiting:
             self._waiting_for.discard(victim, life)
             life.victims.remove(victim)
-        return found
+        return waiting
 
     # --- bindings ---------------------------------------------------------------------------------------
 
@@ -419,12 +437,12 @@ class PodLives:
         Nothing follows if it was seen on its node before the answer came.
         """
         if (life := self._by_key.get(key)) and life.phase == Phase.BINDING:
-            is_gone, at = life.is_gone, now + CONFIRM_SECONDS
+            is_gone, look_up_at = life.is_gone, now + CONFIRM_SECONDS
             if is_gone and now < inf:  # deleted, or on its node: a list or the next look-up shows that
-                at = min(at, life.look_up_at)
+                look_up_at = min(look_up_at, life.look_up_at)
             if life.since <= self.listed_at:  # it may have been bound and deleted before that list
-                at = min(at, now + ANSWER_SECONDS)
-            self.move(life, Phase.BOUND, at)
+                look_up_at = min(look_up_at, now + ANSWER_SECONDS)
+            self.move(life, Phase.BOUND, look_up_at)
             life.is_gone = is_gone
 
     def doubt(self, key: str, now: float) -> None:
@@ -433,7 +451,10 @@ class PodLives:
             self.move(life, Phase.DOUBTFUL, now + CONFIRM_SECONDS)
 
     def find(self, pod: Pod, decision: Any, now: float) -> None:
-        """A pod was looked up, and is on a node. It is bound until a poll shows it: it may go before that."""
+        """A pod was looked up, and is on a node. It counts as bound until a poll shows it there.
+
+        It is looked up again if no poll does: it may be deleted before.
+        """
         life = self.of(pod)
         if life.phase == Phase.OUT:
             self.move(life, Phase.BOUND, now + CONFIRM_SECONDS)
@@ -454,7 +475,7 @@ class PodLives:
         return self._leaving.keys()
 
     def are_leaving(self) -> list[PodLife]:
-        """The records of these pods."""
+        """The records of the pods that are being preempted, and aren't seen to be deleted yet."""
         return [*self._leaving.values()]
 
     def preempt(self, pods: Iterable[Pod]) -> None:
@@ -466,7 +487,7 @@ class PodLives:
                 self.renew(life)  # so that it gives its room back at once
 
     def spare(self, pods: Iterable[Pod]) -> None:
-        """These pods don't leave any more: they stay, or they have left."""
+        """These pods aren't leaving any more: they stay, or they have left."""
         for pod in pods:
             if life := self._leaving.pop(pod_key(pod), None):
                 life.leaving = False

@@ -41,8 +41,8 @@ UNSEEN_SECONDS = 30.0
 PodGroup, or of the right to list disruption budgets."""
 
 UNSEEN_AT_FIRST = 5.0
-"""For a PodGroup, after so many seconds at first, then after twice, three times as many, and so on: it may be
-created in a moment."""
+"""Pods that wait for a PodGroup are tried after so many seconds at first, then after twice, three times as
+many, and so on: the PodGroup may be created in a moment."""
 
 MAX_POPPED = 100
 """When no pod is active, at most so many pods are tried before their backoff has ended."""
@@ -51,8 +51,8 @@ MAX_HELD, HELD_PAUSE = 50, 0.1
 """At most so many held pods are asked about at a time, and not more often than after so many seconds."""
 
 HELD_SHARE, LONGEST_HELD_PAUSE = 8, 1.0
-"""A held pod is asked about again after this part of the time that it was held; at the latest after so many
-seconds, or when all others had their turn."""
+"""The pause before a held pod is asked about again is the time that it was held, divided by HELD_SHARE. It is
+LONGEST_HELD_PAUSE seconds at most; but with many held pods, all the others have their turn first."""
 
 LANES = {
     Phase.ACTIVE.value: [Phase.ACTIVE, Phase.ASSUMED, Phase.BINDING],
@@ -122,32 +122,42 @@ class SchedulingQueue:
         was_queued, before = life.is_queued, life.pod
         if before is not pod:
             self.lives.update(life, pod)
-        left = ""
+        nominated_before = ""
         if life.nominated or pod.status.nominated_node_name or change.before:
-            left = self._follow_nomination(change, life)
+            nominated_before = self._follow_nomination(change, life)
             life = self.lives.of(pod)  # a new record, if only its nomination kept the old one
         if is_gone or ended:
             self.drop(pod.metadata.uid)
             if was_queued:
                 self._wake_group(pod, now, event)
-        if left:  # pods of a higher priority didn't have to keep this room free
-            self.wake(freed_room(pod, left), now, up_to=pod.spec.priority)
+        if nominated_before:  # pods of a higher priority didn't have to keep this room free
+            self.wake(freed_room(pod, nominated_before), now, up_to=pod.spec.priority)
         if is_gone or ended or life.has_room:
             return None if is_gone else ended
-        if was_queued and not (life.phase == Phase.UNSCHEDULABLE and self._hints.helps_itself(life, before)):
-            if (why := self._gate(life, event)) is None and life.phase == Phase.UNSCHEDULABLE:
-                self._hints.add(life)  # as it is now
-            return why
+        if was_queued:
+            return self._follow_queued(life, before, now, event)
         if life.phase == Phase.OUT:
             life.timestamp = now
         return self._enter(life, now, event)
 
+    def _follow_queued(self, life: PodLife, before: Pod, now: float, event: str) -> str | None:
+        """A queued pod has changed. Returns why a PreEnqueue plugin gates it now; None if none does.
+
+        An unschedulable pod is tried again if its change may help it. The others stay where they are.
+        """
+        if life.phase == Phase.UNSCHEDULABLE and self._hints.helps_itself(life, before):
+            return self._enter(life, now, event)
+        why = self._gate(life, event)
+        if why is None and life.phase == Phase.UNSCHEDULABLE:
+            self._hints.add(life)  # as it is now
+        return why
+
     def _enter(self, life: PodLife, now: float, event: str) -> str | None:
-        """Try a pod as soon as its backoff has ended, unless a PreEnqueue plugin gates it: returns why."""
+        """Have a pod tried when its backoff has ended. Returns why a PreEnqueue plugin gates it, if so."""
         if (why := self._gate(life, event)) is not None:
             return why
         life.queued = life.queued or now
-        self._lead(life, Phase.BACKOFF if now < self._times.ends_at(life) else Phase.ACTIVE, event)
+        self._move(life, Phase.BACKOFF if now < self._times.ends_at(life) else Phase.ACTIVE, event)
         return None
 
     def _gate(self, life: PodLife, event: str) -> str | None:
@@ -155,7 +165,7 @@ class SchedulingQueue:
         was_gated = life.phase == Phase.GATED
         plugins = self._pre_enqueuers[life.pod.spec.scheduler_name]
         if was_gated:  # ask the plugin first that gated it
-            plugins = sorted(plugins, key=lambda each: each.name not in life.rejected_by)
+            plugins = sorted(plugins, key=lambda plugin: plugin.name not in life.rejected_by)
         for plugin in plugins:
             try:
                 if not (status := checked(plugin.pre_enqueue(life.pod))):
@@ -173,7 +183,8 @@ class SchedulingQueue:
             return why
         return None
 
-    def _lead(self, life: PodLife, phase: Phase, event: str) -> None:
+    def _move(self, life: PodLife, phase: Phase, event: str) -> None:
+        """Move a pod to another part of the queue, and count that."""
         self.lives.move(life, phase)
         self._incoming(phase.value, event)
 
@@ -182,7 +193,7 @@ class SchedulingQueue:
         if (life := self.lives.get(uid)) and life.phase != Phase.BOUND:
             self.lives.end(life.pod)
 
-    # --- who is helped by a change ----------------------------------------------------------------------
+    # --- which pods a change helps ----------------------------------------------------------------------
 
     def _apply_to_others(self, change: AnyChange, now: float) -> None:
         """Apply a change that isn't about a pod without a node."""
@@ -213,24 +224,26 @@ class SchedulingQueue:
                 self._enter(life, now, event)
 
     def _follow_nomination(self, change: AnyChange, life: PodLife) -> str:
-        """Note where a pod is nominated. Returns the node where it was before, if it isn't any more.
+        """Note where a pod is nominated. Returns the node where it was nominated before, if that was another.
 
         Source: hasNominatedNodeNameChanged in pkg/scheduler/eventhandlers.go
         """
-        pod, now = life.pod, life.pod.status.nominated_node_name
+        pod = life.pod
         if change.kind == Kind.DELETED or why_ended(pod):
-            was = self._nominator.node_of(pod) or ""
+            old_node = self._nominator.node_of(pod) or ""
             self._nominator.delete(pod)
-            return was
-        was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
-        if (was or now) and not life.has_room:  # else our own nomination may not be in the API yet
-            self._nominator.add(pod, now)
-        return was if was != now else ""
+            return old_node
+        old_node = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
+        new_node = pod.status.nominated_node_name
+        if (old_node or new_node) and not life.has_room:  # else our own nomination may not be in the API yet
+            self._nominator.add(pod, new_node)
+        return old_node if old_node != new_node else ""
 
     def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:
-        """A pod preempts others: it is tried again, without backoff, when all its victims have left.
+        """A pod preempts others. It is tried again, without backoff, when all its victims have left.
 
-        When a single one leaves, it isn't tried: unless it was tried since, and preempted nobody then.
+        While other victims are still there, a victim that leaves doesn't wake the pod. If the pod is tried
+        meanwhile, and preempts nobody then, it waits for no victims any more.
         """
         if life := self.lives.get(uid):
             self.lives.await_victims(life, [victim.metadata.uid for victim in victims])
@@ -238,10 +251,10 @@ class SchedulingQueue:
     def _victim_left(self, victim: str) -> None:
         for life in self.lives.victim_left(victim):
             if not life.victims and life.phase in TRIED_LATER:
-                self._lead(life, Phase.ACTIVE, "AssignedPodDelete")
+                self._move(life, Phase.ACTIVE, "AssignedPodDelete")
 
     def _wake_group(self, gone: Pod, now: float, event: str) -> None:
-        """Move the unschedulable pods of a deleted pod's group: it may have been in their way."""
+        """Move the unschedulable pods of a group that has lost a pod: that pod may have been in their way."""
         if group := group_of(gone):
             for life in self.lives.of_group(group):
                 if life.phase == Phase.UNSCHEDULABLE:
@@ -250,30 +263,34 @@ class SchedulingQueue:
     # --- what is tried ----------------------------------------------------------------------------------
 
     def ready(self, now: float, most: float = inf) -> list[Pod]:
-        """The pods to try now, highest priority first. They stay active until `drop` or `requeue`.
+        """Move the pods that are due. Returns the pods to try now, highest priority first.
 
-        most: at most so many, and the others of their groups.
+        They stay active until `drop` or `requeue`. most: at most so many, and the others of their groups.
         """
         if self.lives.count([Phase.GATED]):
             self._recheck_gates(now)
+        self._flush_unschedulable(now)
+        self._note_times()
+        for life in self._backing_off.pop(until=now) + self._after_errors.pop(until=now):
+            self._move(life, Phase.ACTIVE, "BackoffComplete")
+        if not self.lives.count([Phase.ACTIVE]):
+            for life in self._backing_off.pop(most=MAX_POPPED):
+                self._move(life, Phase.ACTIVE, "PopFromBackoffQ")
+        return [life.pod for life in self._in_order(most)]
+
+    def _flush_unschedulable(self, now: float) -> None:
+        """Try the pods that have been unschedulable for too long."""
         new = self.lives.new_in(Phase.UNSCHEDULABLE)
         self._unschedulable.add(((life.timestamp + self._retried_after(life),), life) for life in new)
         for life in self._unschedulable.pop(until=now):
             life.flushed = True
             self._enter(life, now, "UnschedulableTimeout")
-        self._note_times()
-        for life in self._backing_off.pop(until=now) + self._after_errors.pop(until=now):
-            self._lead(life, Phase.ACTIVE, "BackoffComplete")
-        if not self.lives.count([Phase.ACTIVE]):
-            for life in self._backing_off.pop(most=MAX_POPPED):
-                self._lead(life, Phase.ACTIVE, "PopFromBackoffQ")
-        return [life.pod for life in self._in_order(most)]
 
     def held(self, now: float) -> list[Pod]:
         """The held pods for which Permit or PreBind is to run again now, with those of their groups.
 
-        First each is asked about at once, then more and more seldom: so 10,000 of them are no burden. One
-        that is preempted is asked about now.
+        A pod that has just been held is asked about at once, later more and more seldom: so 10,000 held pods
+        are no burden. A held pod that is preempted is asked about now.
         """
         self._note_times()
         due = [life for life in self.lives.are_leaving() if life.phase == Phase.HELD]
@@ -297,10 +314,11 @@ class SchedulingQueue:
         try:
             new = self.lives.new_in(Phase.ACTIVE)
             self._active.add(((self._sort.queue_sort(life.pod), life.timestamp), life) for life in new)
-            found = self._active.smallest(most)
-            if any(life.group for life in found):
-                found = self._with_groups(found, self._place)
+            first = self._active.smallest(most)
+            if any(life.group for life in first):
+                first = self._with_groups(first, self._sort_key)
             self._sort_fails = False
+            return first
         except BaseException as error:
             raise_if_interrupted(error)
             if not self._sort_fails:
@@ -311,22 +329,21 @@ class SchedulingQueue:
             for life in active:
                 life.entry = None  # so that the plugin is asked again
             active.sort(key=_by_priority)
-            found = self._with_groups(active[: len(active) if most == inf else int(most)], _by_priority)
-        return found
+            return self._with_groups(active[: len(active) if most == inf else int(most)], _by_priority)
 
-    def _place(self, life: PodLife) -> Any:
+    def _sort_key(self, life: PodLife) -> Any:
         return self._sort.queue_sort(life.pod), life.timestamp
 
-    def _with_groups(self, active: list[PodLife], place: Callable[[PodLife], Any]) -> list[PodLife]:
+    def _with_groups(self, active: list[PodLife], sort_key: Callable[[PodLife], Any]) -> list[PodLife]:
         """These pods, and the others of their groups: if one of a group is to be tried, all of them are."""
         groups = dict.fromkeys(life.group for life in active if life.group)
         of_groups = [life for group in groups for life in self.lives.of_group(group)]
         for life in of_groups:
             if life.phase in TRIED_LATER:
-                self._lead(life, Phase.ACTIVE, "ForceActivate")
+                self._move(life, Phase.ACTIVE, "ForceActivate")
         known = {life.key for life in active}
         others = [life for life in of_groups if life.phase == Phase.ACTIVE and life.key not in known]
-        return sorted(active + others, key=place) if others else active
+        return sorted(active + others, key=sort_key) if others else active
 
     def _recheck_gates(self, now: float) -> None:
         """Ask the PreEnqueue plugins again about gated pods that a change could help, or that are overdue."""
@@ -340,7 +357,7 @@ class SchedulingQueue:
             self._enter(life, now, "ForceActivate")
 
     def gate_again(self) -> list[tuple[Pod, str]]:
-        """Ask the PreEnqueue plugins about active pods: they know more than when these came.
+        """Ask the PreEnqueue plugins about the active pods again: the plugins know more than at first.
 
         Returns the pods that are kept out of the queue now, each with the reason.
         """
@@ -348,7 +365,10 @@ class SchedulingQueue:
         return [(life.pod, why) for life, why in asked if why is not None]
 
     def _note_times(self) -> None:
-        """Note when pods are due that are held now, or back off. After an error, they aren't tried before."""
+        """Note when the pods are due that are held now, or back off.
+
+        A pod that backs off after an error is never tried before its backoff has ended.
+        """
         self._held.add(((life.since,), life) for life in self.lives.new_in(Phase.HELD))
         for life in self.lives.new_in(Phase.BACKOFF):
             heap = self._backing_off if life.rejected_by else self._after_errors
@@ -356,12 +376,12 @@ class SchedulingQueue:
 
     def _retried_after(self, life: PodLife) -> float:
         """The seconds after which an unschedulable pod is tried again, even without any change."""
-        seconds, group, by = self._times.unschedulable, life.group, life.rejected_by
+        seconds, group = self._times.unschedulable, life.group
         if seconds == inf:
             return inf
-        if group and group.api and not FOR_ITS_GROUP.isdisjoint(by):
+        if group and group.api and not FOR_ITS_GROUP.isdisjoint(life.rejected_by):
             return min(seconds, UNSEEN_SECONDS, UNSEEN_AT_FIRST * life.rejections)
-        return min(seconds, UNSEEN_SECONDS) if BUDGETS_UNSEEN in by else seconds
+        return min(seconds, UNSEEN_SECONDS) if BUDGETS_UNSEEN in life.rejected_by else seconds
 
     def next_in(self, now: float) -> float:
         """The seconds until the next pod is tried, asked about or looked up, without any change."""
@@ -369,18 +389,18 @@ class SchedulingQueue:
         backing_off = self._backing_off.first()
         if backing_off and not self.lives.count([Phase.ACTIVE]):
             return 0.0  # it needn't back off then
-        ends = [life.look_up_at for life in self.lives.in_phase(Phase.BINDING, Phase.DOUBTFUL)]
-        ends += [each[0] for each in (backing_off, self._after_errors.first()) if each]
+        times = [life.look_up_at for life in self.lives.in_phase(Phase.BINDING, Phase.DOUBTFUL)]
+        times += [key[0] for key in (backing_off, self._after_errors.first()) if key]
         if held := self._held.first():
-            ends.append(max(held[0], self._held_from))
-        return max(0.0, min(ends, default=inf) - now)
+            times.append(max(held[0], self._held_from))
+        return max(0.0, min(times, default=inf) - now)
 
     def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
-        """A pod was tried without success. rejected_by: the plugins that did it.
+        """A pod was tried without success.
 
-        If it is empty, there was an error: the pod backs off, and is tried again. A pod that may be bound
-        keeps its room meanwhile, and is looked up then. If the pod is being bound, or waits for Permit,
-        nothing changes.
+        rejected_by: the plugins that rejected it. Without any, there was an error: the pod backs off, and is
+        tried again. A pod that may be bound keeps its room while it backs off, and is looked up then. If the
+        pod is being bound, or waits for Permit, nothing changes.
         """
         life = self.lives.get(uid)
         if not life or life.phase not in TRIED:
@@ -398,7 +418,7 @@ class SchedulingQueue:
             life.look_up_at = min(life.look_up_at, self._times.ends_at(life))
             self._incoming(Phase.BACKOFF.value, event)
         else:
-            self._lead(life, Phase.UNSCHEDULABLE if life.rejected_by else Phase.BACKOFF, event)
+            self._move(life, Phase.UNSCHEDULABLE if life.rejected_by else Phase.BACKOFF, event)
             self._hints.add(life)
 
     def retry_all(self, now: float) -> None:

@@ -3,6 +3,7 @@
 Counterpart in kube-scheduler: pkg/scheduler/schedule_one.go
 """
 
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 
@@ -22,6 +23,7 @@ from lib.scheduling.framework.runtime import (
     Clock,
     Framework,
     Record,
+    Scorer,
     raise_if_interrupted,
 )
 from lib.scheduling.node_slice import NodeSlice
@@ -38,15 +40,17 @@ PREEMPTED_IN_PRE_BIND = 'running PreBind plugin "{}": preempted by DefaultPreemp
 
 
 NEEDS_PRE_FILTER = "DynamicResources"
-"""The first PostFilter plugin."""
+"""The first PostFilter plugin. It fails if its own PreFilter has not run."""
 
 
 class Scheduler:
     """Schedules the pods of one profile.
 
-    random: picks one of the nodes with the same score. extenders: called besides the profile's plugins.
+    random: picks one of the nodes with the same score.
+    extenders: called besides the profile's plugins.
     in_full: a decision holds the scores of all feasible nodes, not only those of the best two.
-    clock: returns the time in seconds. record: called with the time of each extension point.
+    clock: returns the time in seconds.
+    record: called with the time of each extension point.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class Scheduler:
         self.waits_in_pre_bind = self._framework.waits_in_pre_bind
         self.evaluations = self._framework.evaluations
         self._not_kept = PluginGroup(self._framework, None)
-        self._not_kept_scorers = {each.plugin.name for each in self._not_kept.scorers}
+        self._not_kept_scorers = {scorer.plugin.name for scorer in self._not_kept.scorers}
         self._feasibility = Feasibility(self._framework, self._not_kept, self._extenders)
 
     # --- the scheduling cycle ---------------------------------------------------------------------------
@@ -126,8 +130,8 @@ class Scheduler:
         )
         cache.assume(pod, node_name)
         if rejection := self._framework.run_reserve(decision):
-            return self._go_on(decision, cache, rejection, PERMIT)
-        return self._go_on(decision, cache, self._framework.run_permit(decision, waited=0), PERMIT)
+            return self._follow_answer(decision, cache, rejection, PERMIT)
+        return self._follow_answer(decision, cache, self._framework.run_permit(decision, waited=0), PERMIT)
 
     def _score(self, attempt: Attempt, nodes: NodeSlice) -> Scores:
         """Score the nodes that fit: PreScore, Score, NormalizeScore, and extenders (prioritizeNodes)."""
@@ -139,29 +143,23 @@ class Scheduler:
             skipped = framework.run_pre_score(self._not_kept.pre_scorers, state, pod, attempt.cache, infos)
         with framework.point("Score"):
             scores = Scores(nodes, results.totals(nodes))
-            for plugin, run, weight, normalizer in framework.scorers:
-                name = plugin.name
+            for scorer in framework.scorers:
+                name = scorer.plugin.name
                 kept = results.scores.get(name)
-                if kept is not None and not normalizer:
-                    scores.note(name, kept, weight)
-                    continue
-                if name in skipped or (kept is None and name not in self._not_kept_scorers):
-                    continue
-                framework.running = plugin
-                if kept is None:
+                if kept is not None and scorer.normalizer:
+                    framework.running = scorer.plugin
+                    equal = results.equal_score(name, scorer.normalizer, nodes)
+                    if equal is not None:
+                        scores.add_equal(name, equal, scorer.weight)
+                    else:
+                        _add_normalized(attempt, nodes, scorer, nodes.pick(kept), scores)
+                elif kept is not None:
+                    scores.note(name, kept, scorer.weight)  # the totals have them already
+                elif name in self._not_kept_scorers and name not in skipped:
+                    framework.running = scorer.plugin
                     framework.evaluations["Score"][name] += len(infos)
-                    found = run(state, pod, nodes)
-                elif normalizer and (equal := results.equal_score(name, normalizer, nodes)) is not None:
-                    scores.add_equal(name, equal, weight)
-                    continue
-                else:
-                    found = nodes.pick(kept)
-                raw = {node.name: score for node, score in zip(infos, found, strict=True)}
-                if normalizer:
-                    normalizer.normalize_score(state, pod, raw)
-                final = [*raw.values()]
-                check_scores(final, raw)
-                scores.add(name, final, weight)
+                    raw = scorer.run(state, pod, nodes)
+                    _add_normalized(attempt, nodes, scorer, raw, scores)
         if self._extenders:
             for extender, by_node in self._extenders.prioritize(pod, infos).items():
                 scores.add(extender, [by_node.get(node.name, 0) for node in infos])
@@ -170,46 +168,39 @@ class Scheduler:
     def _post_filter(self, attempt: Attempt) -> Decision:
         """No node fits: run PostFilter, such as preemption, which can make a node fit.
 
-        It doesn't run if a PreFilter plugin has rejected the pod as unresolvable: nor does it in
-        kube-scheduler 1.36, where the first PostFilter plugin, DynamicResources, then fails if its own
-        PreFilter has not run. If it didn't look for another node, such as while victims are leaving the
-        nominated one, the pod keeps its nomination.
+        PostFilter doesn't run if a PreFilter plugin other than NEEDS_PRE_FILTER has rejected the pod as
+        unresolvable. In kube-scheduler 1.36, the plugin NEEDS_PRE_FILTER fails then, and no other one runs.
+        If PostFilter didn't look for another node, for example because victims are leaving the nominated
+        one, the pod keeps its nomination.
         """
         pod, cache, rejection = attempt.pod, attempt.cache, attempt.rejection
-
-        result, said, may_look = None, "", bool(cache.nodes)
+        result, added, runs = None, "", bool(cache.nodes)
         undo: tuple[UndoClaim, ...] = ()
         if rejection and rejection.status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            may_look = rejection.plugin == NEEDS_PRE_FILTER
-        if may_look:
-            result, said, undo = self._framework.run_post_filter(
+            runs = rejection.plugin == NEEDS_PRE_FILTER
+        if runs:
+            result, added, undo = self._framework.run_post_filter(
                 attempt.state, pod, cache, attempt.rejected, partial(self.filter_node, pod, cache)
             )
-        if not cache.nodes:
-            why = rejection.reason if rejection else "no nodes available to schedule pods"
-        elif rejection:
-            why = f"0/{len(cache.nodes)} nodes are available: {rejection.reason}."
-        else:
-            why = counted(len(cache.nodes), attempt.rejected)
         decision = attempt.decide(
             Outcome.UNSCHEDULABLE,
-            f"{why} {said}".strip(),
+            f"{_why_none_fits(attempt)} {added}".strip(),
             rejecting_plugin=rejection.plugin if rejection else "",
-            post_filter_message=said,
+            post_filter_message=added,
             rejected_after_preemption=result.rejected_by if result else frozenset(),
             undo=undo,
         )
         if result and result.node_name:
             return nominate(decision, cache, result.node_name, result.victims)
-        keeps = may_look and (result is None or result.node_name is None)
-        return decision if keeps else end_nomination(decision, cache)
+        keeps_nomination = runs and (result is None or result.node_name is None)
+        return decision if keeps_nomination else end_nomination(decision, cache)
 
     def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
         """The filters' first rejection of one node, with the cache as it is now; None if the node fits."""
         return self._feasibility.filter_with_nominated_pods(pod, cache, cache.nodes[node_name])
 
     def recheck_permit(self, life: PodLife, cache: Cache, now: float) -> Decision:
-        """Run Permit, or PreBind, again for a pod that waits for it, at this time in seconds.
+        """Run Permit, or PreBind, again for a pod that waits for it. now: in seconds.
 
         A pod that was preempted meanwhile, or whose node has gone, is tried again after a backoff.
         """
@@ -220,10 +211,10 @@ class Scheduler:
                 decision = self._give_up(decision, cache, Outcome.ERROR, why)
             elif decision.waits_in == PRE_BIND:
                 rejection, done = self._framework.run_pre_bind(decision, waited)
-                decision = self._go_on(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)
+                decision = self._follow_answer(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)
             else:
                 rejection = self._framework.run_permit(decision, waited)
-                decision = self._go_on(decision, cache, rejection, PERMIT)
+                decision = self._follow_answer(decision, cache, rejection, PERMIT)
         except BaseException as error:
             decision = self._fail(decision, cache, error)
         return self._ended(decision, cache)
@@ -242,7 +233,9 @@ class Scheduler:
         is_there = node and node.node.metadata.uid == decision.node_uid
         return "" if is_there else f"node {decision.node_name} has gone"
 
-    def _go_on(self, decision: Decision, cache: Cache, rejection: Rejection | None, point: str) -> Decision:
+    def _follow_answer(
+        self, decision: Decision, cache: Cache, rejection: Rejection | None, point: str
+    ) -> Decision:
         """What follows from a plugin's answer: the pod is to be bound, must wait, or doesn't get the node.
 
         point: PERMIT in the scheduling cycle, PRE_BIND in the binding cycle.
@@ -268,23 +261,24 @@ class Scheduler:
     # --- the binding cycle ------------------------------------------------------------------------------
 
     def bind(self, decision: Decision, cache: Cache) -> Decision:
-        """Run PreBind, the extenders and Bind.
+        """Run PreBind, the extenders and Bind. The outcome says what follows:
 
-        The pod's node must still be there, and the pod must not be preempted.
-        The outcome is `bound` if one of them bound the pod; if it still is `scheduled`, poller must POST the
-        binding. If it is `waiting`, a PreBind plugin waits, and the decision's `writes` must be written.
+        - `bound`: an extender or a Bind plugin has bound the pod.
+        - `scheduled`: poller must POST the binding.
+        - `waiting`: a PreBind plugin waits, and the decision's `writes` must be written.
+        - `error`, if the pod's node has gone, or the pod is preempted.
         """
         pod, node_name = decision.pod, decision.node_name
         try:
             if why := self._why_given_up(decision, cache.lives.get(pod_key(pod)), cache):
                 return self._ended(self._give_up(decision, cache, Outcome.ERROR, why), cache)
             rejection, done = self._framework.run_pre_bind(decision, waited=0)
-            decision = self._go_on(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)
+            decision = self._follow_answer(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)
             if decision.outcome == Outcome.SCHEDULED:
                 by_extender = self._extenders and self._extenders.bind(pod, node_name)
                 bound = by_extender or self._framework.run_bind(decision)
                 if isinstance(bound, Rejection):
-                    decision = self._go_on(decision, cache, bound, PRE_BIND)
+                    decision = self._follow_answer(decision, cache, bound, PRE_BIND)
                 elif bound:
                     decision = replace(decision, outcome=Outcome.BOUND)
         except BaseException as error:
@@ -301,16 +295,17 @@ class Scheduler:
     def _give_up(
         self, decision: Decision, cache: Cache, outcome: Outcome, message: str, plugin: str = ""
     ) -> Decision:
-        """The pod doesn't get the node that was picked, if any. It loses its nomination, also in the API."""
+        """The pod gets no node. It loses the one that was picked, and its nomination, also in the API."""
         if decision.node_name:
             decision = self.unreserve_and_forget(decision, cache)
         decision = replace(decision, outcome=outcome, message=message, rejecting_plugin=plugin)
         return end_nomination(decision, cache)
 
     def _ended(self, decision: Decision, cache: Cache) -> Decision:
-        """The decision with its time; its message can be written. The record of a pod with room holds it.
+        """The decision with the time of its end, and with a message that can be encoded.
 
-        A pod that PreBind lets wait is held when its volumes are written (poller.py, finish).
+        The record of a pod with room gets the decision. A pod that only waits is held from now on. A pod for
+        whose PreBind something must be written is held when that is done (poller.py, finish).
         """
         message = encodable(decision.message)
         decision = replace(decision, message=message, ended=self._framework.clock())
@@ -326,8 +321,8 @@ class Scheduler:
     def unreserve_and_forget(self, decision: Decision, cache: Cache) -> Decision:
         """Undo a decision: run Unreserve, and remove the assumed pod from the cache.
 
-        A pod that was nominated before keeps that room, which may have been made for it. A nomination that
-        it got while it waited ends.
+        A pod that was nominated before keeps its nomination: that room may have been made for it. A
+        nomination that it got while it waited ends.
         """
         undo = self._framework.run_unreserve(decision)
         cache.forget(decision.pod)
@@ -339,3 +334,25 @@ class Scheduler:
         if cache.lives.phase_of(decision.pod) in ROOM:
             decision = self.unreserve_and_forget(decision, cache)
         return undo_preemption(decision, cache)
+
+
+def _add_normalized(
+    attempt: Attempt, nodes: NodeSlice, scorer: Scorer, raw: Sequence[int], scores: Scores
+) -> None:
+    """Run a plugin's NormalizeScore, if it has one, and add the scores that come of it."""
+    by_node = dict(zip(nodes.pick(attempt.cache.node_names), raw, strict=True))
+    if scorer.normalizer:
+        scorer.normalizer.normalize_score(attempt.state, attempt.pod, by_node)
+    final = [*by_node.values()]
+    check_scores(final, by_node)
+    scores.add(scorer.plugin.name, final, scorer.weight)
+
+
+def _why_none_fits(attempt: Attempt) -> str:
+    """Why no node fits a pod, in the words of kube-scheduler's events."""
+    cache, rejection = attempt.cache, attempt.rejection
+    if not cache.nodes:
+        return rejection.reason if rejection else "no nodes available to schedule pods"
+    if rejection:
+        return f"0/{len(cache.nodes)} nodes are available: {rejection.reason}."
+    return counted(len(cache.nodes), attempt.rejected)

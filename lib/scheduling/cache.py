@@ -40,10 +40,12 @@ T = TypeVar("T")
 
 
 class Cache:
-    """The nodes by name, with their pods. There is one for as long as poller runs; changes are applied to it.
+    """The nodes with their pods. There is one cache for as long as poller runs; changes are applied to it.
 
-    Pods whose node isn't known are kept, too: the node may come back. served: pods of these namespaces may
-    be evicted; empty for all. lives: the pods' records; without, the cache has its own.
+    Pods whose node isn't known are kept, too: the node may come back.
+
+    served: pods of these namespaces may be evicted; empty for all. lives: the pods' records; without them,
+    the cache has its own.
     """
 
     def __init__(
@@ -55,32 +57,44 @@ class Cache:
         lives: PodLives | None = None,
     ) -> None:
         self.lives = lives or PodLives()
-        self._served = served  # namespaces; empty for all
+        self._served = served
         self.nodes: dict[str, NodeInfo] = {}
-        self.journal = Journal[NodeChange](LEAST_CHANGES)  # it starts over when a node comes or goes
-        self.kept = Kept(self.journal, MAX_KEPT)
-        self._looked_up = looked_up or LookedUp()
-        self.storage = Storage()  # claims, volumes and what these depend on
-        self.knows_claims = False  # whether all resource claims and devices were read
-        self.unlisted_claims: dict[str, ResourceClaim] = {}  # see ClusterDevices
-        self._disruptions_left = DisruptionsLeft()
-        self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
-        self._added: tuple[Collection[Pod], str] = (), ""  # nominated pods added for a try, and their node
+        """The nodes, by name."""
+        self.image_sizes: dict[str, dict[str, int]] = {}
+        """By an image's name, its size in bytes on each node that has it."""
+        self._assigned: dict[str, tuple[Pod, str]] = {}
+        """By uid, the pods that have a node, also if they are only assumed, each with the node's name."""
+        self._without_node: dict[str, dict[str, Pod]] = {}
+        """The assigned pods whose node isn't known, by the node's name and the pod's uid."""
+        self._members: Counter[PodGroupRef] = Counter()
+        """How many pods of each group are assigned and aren't being deleted."""
+        self._priorities: Counter[int] = Counter()
+        """How many assigned pods have each priority."""
         self.nominator = Nominator(self.lives)
-        self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
-        self._without_node: dict[
-            str, dict[str, Pod]
-        ] = {}  # those whose node isn't known, by its name and uid
-        self._members: Counter[PodGroupRef] = Counter()  # of them, by group, those that aren't being deleted
-        self._priorities: Counter[int] = Counter()  # of assigned pods
-        self.image_sizes: dict[str, dict[str, int]] = {}  # by an image's name: its bytes on each node
+
+        self.journal = Journal[NodeChange](LEAST_CHANGES)
+        """The changes of nodes and of their pods. It starts over when a node comes or goes."""
+        self.kept = Kept(self.journal, MAX_KEPT)
+        self.storage = Storage()
+        """Volume claims, volumes, and what these depend on."""
+        self.knows_claims = False
+        """Whether all resource claims and devices were read."""
+        self.unlisted_claims: dict[str, ResourceClaim] = {}
+        """See ClusterDevices."""
+        self._looked_up = looked_up or LookedUp()
+        self._disruptions_left = DisruptionsLeft()
+
+        self.removed: dict[str, Pod] = {}
+        """By uid, the pods that are removed for a try."""
+        self._added: tuple[Collection[Pod], str] = (), ""
+        """The nominated pods that are added for a try, and their node's name."""
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
             self.apply(Change(Kind.ADDED, pod))
 
     def apply(self, change: AnyChange) -> None:
-        """Apply a change. A pod without a node is no part of the cache: it waits in the queue."""
+        """Apply a change. A pod without a node isn't in the cache: it waits in the queue."""
         changed, gone = change.object, change.kind == Kind.DELETED
         if isinstance(changed, Node):
             self._apply_to_node(changed, gone=gone)
@@ -98,12 +112,12 @@ class Cache:
             else:
                 self._put(changed, changed.spec.node_name)
 
-    def _apply_to_devices(self, thing: DeviceObject, *, gone: bool) -> None:
-        if (self.devices.delete if gone else self.devices.put)(thing):
+    def _apply_to_devices(self, device_object: DeviceObject, *, gone: bool) -> None:
+        if (self.devices.delete if gone else self.devices.put)(device_object):
             self._start_over()  # other resources are served by a DeviceClass: any node may fit
 
     def with_own_writes(self, change: AnyChange) -> AnyChange:
-        """The change of a claim, compared with what poller wrote since it was read last.
+        """The change of a resource claim, as it is after what poller wrote since it last read the claim.
 
         A claim that got devices and lost them in between has changed, though it looks as before.
         """
@@ -113,7 +127,7 @@ class Cache:
 
     @cached_property
     def devices(self) -> ClusterDevices:
-        """Resource claims and devices. What it needs is imported when it is first asked for."""
+        """Resource claims and devices. The modules for them are imported when this is first asked for."""
         from lib.scheduling.devices.cluster_devices import ClusterDevices
 
         devices = ClusterDevices()
@@ -128,15 +142,11 @@ class Cache:
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
         name = node.metadata.name
         before = self.nodes.get(name)
-        if before and not gone and described(before.node) == described(node):
-            before.node = node  # a heartbeat, or something else that decisions don't depend on
-            return
         if gone:
-            self._start_over()
-            self.nodes.pop(name, None)
-            if before and before.pods:
-                self._without_node[name] = {pod_key(pod): pod for pod in before.pods}
-            self._note_images(name, before, None)
+            self._delete_node(name, before)
+            return
+        if before and described(before.node) == described(node):
+            before.node = node  # a heartbeat, or something else that decisions don't depend on
             return
         info = NodeInfo(node, self.journal)
         moved = before is not None and before.zone != info.zone
@@ -151,11 +161,18 @@ class Cache:
         for pod in before.pods if before else self._without_node.pop(name, {}).values():
             info.add(pod)
 
-    def _replace_node(self, before: NodeInfo, now: NodeInfo) -> None:
-        """Replace an updated node: what is kept follows that.
+    def _delete_node(self, name: str, before: NodeInfo | None) -> None:
+        self._start_over()
+        self.nodes.pop(name, None)
+        if before and before.pods:
+            self._without_node[name] = {pod_key(pod): pod for pod in before.pods}
+        self._note_images(name, before, None)
 
-        Not for a change of images, on which scores of other nodes depend, or of the zone. In the journal the
-        old node's pods are removed, so that counts of pods are right.
+    def _replace_node(self, before: NodeInfo, now: NodeInfo) -> None:
+        """Replace an updated node. Kept values can follow that.
+
+        They can't follow a change of images, on which the scores of other nodes depend, or of the zone. In
+        the journal the old node's pods are removed, so that counts of pods are right.
         """
         self.nodes[now.name] = now
         if "node_list" in self.__dict__:
@@ -179,10 +196,10 @@ class Cache:
         return [*{**waiting, **self._assigned}.values()]
 
     def _start_over(self) -> None:
-        """Find all that is kept anew: a node comes or goes, or has other images."""
+        """Have all kept values found anew: a node comes or goes, or has other images."""
         self.journal.start_over()
-        for known in ("node_list", "node_index", "node_names"):
-            self.__dict__.pop(known, None)
+        for name in ("node_list", "node_index", "node_names"):
+            self.__dict__.pop(name, None)
 
     def _put(self, pod: Pod, node_name: str) -> None:
         key = pod_key(pod)
@@ -218,7 +235,7 @@ class Cache:
 
     @property
     def looked_up(self) -> LookedUp:
-        """What decisions need besides: it was looked up for the pods that are tried now."""
+        """What was looked up for the pods that are tried now."""
         return self._looked_up
 
     @looked_up.setter
@@ -289,17 +306,16 @@ class Cache:
 
     def _preempted(self) -> dict[str, Pod]:
         """By uid, the assigned pods that are being preempted, and aren't being deleted yet."""
-        found = {uid: self._assigned[uid][0] for uid in self.lives.leaving if uid in self._assigned}
-        return {uid: pod for uid, pod in found.items() if not pod.metadata.deletion_timestamp}
+        leaving = {uid: self._assigned[uid][0] for uid in self.lives.leaving if uid in self._assigned}
+        return {uid: pod for uid, pod in leaving.items() if not pod.metadata.deletion_timestamp}
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod is being preempted: it has been evicted, or will be."""
-        return pod_key(pod) in self.lives.leaving or (
-            pod.metadata.deletion_timestamp is not None
-            and any(
-                each.type == "DisruptionTarget" and each.reason == "PreemptionByScheduler"
-                for each in pod.status.conditions
-            )
+        if pod_key(pod) in self.lives.leaving:
+            return True
+        return pod.metadata.deletion_timestamp is not None and any(
+            condition.type == "DisruptionTarget" and condition.reason == "PreemptionByScheduler"
+            for condition in pod.status.conditions
         )
 
     @contextmanager
@@ -342,7 +358,7 @@ class Cache:
 
 
 class RemovedPods(ExitStack):
-    """Pods that are removed from the cache for a try; they are back when the block ends.
+    """Pods that are removed from the cache for a try. They are back when the block ends.
 
     Counterpart in kube-scheduler: the NodeInfo that preemption copies (framework/preemption/preemption.go)
     """

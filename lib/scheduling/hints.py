@@ -19,10 +19,10 @@ EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
 
 def event_of(change: AnyChange) -> str:
     """The name of a change in metrics, such as "NodeAdd", in kube-scheduler's words."""
-    what = type(change.object).__name__
+    resource = type(change.object).__name__
     if isinstance(change.object, Pod):
-        what = "AssignedPod" if change.object.spec.node_name else "UnschedulablePod"
-    return what + EVENTS[change.kind]
+        resource = "AssignedPod" if change.object.spec.node_name else "UnschedulablePod"
+    return resource + EVENTS[change.kind]
 
 
 def changes_anything(change: AnyChange) -> bool:
@@ -56,7 +56,7 @@ def old_node(change: AnyChange) -> NodeInfo | None:
 
 
 def fits_now(change: AnyChange, fits: Callable[[NodeInfo], bool]) -> bool:
-    """Whether a node fits that was added, or that did not fit before it was updated."""
+    """Whether a node was added or updated, fits now, and did not fit before."""
     node, before = new_node(change), old_node(change)
     return node is not None and fits(node) and (before is None or not fits(before))
 
@@ -78,9 +78,14 @@ def placed_pod(change: AnyChange) -> Pod | None:
 
 
 def changed_itself(pod: Pod, change: AnyChange) -> bool:
-    """Whether the change is one of the pod itself, which has no node: not that its nomination ended."""
-    other = change.object
-    return isinstance(other, Pod) and other.metadata.uid == pod.metadata.uid and not other.spec.node_name
+    """Whether the change is one of the pod itself, which has no node.
+
+    The change that says that its nomination ended, `freed_room`, isn't one: it names a node.
+    """
+    changed = change.object
+    return (
+        isinstance(changed, Pod) and changed.metadata.uid == pod.metadata.uid and not changed.spec.node_name
+    )
 
 
 def before_itself(pod: Pod, change: AnyChange) -> Pod | None:
@@ -105,5 +110,5 @@ def deleted_pod(change: AnyChange) -> Pod | None:
 
 
 def freed_room(pod: Pod, node_name: str) -> Change[Pod]:
-    """The change that tells of freed room: a pod was deleted from a node."""
+    """The change that says that room is free: a pod was deleted from a node."""
     return Change(Kind.DELETED, with_parts(pod, spec={"node_name": node_name}), pod)

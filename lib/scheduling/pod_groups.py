@@ -18,21 +18,23 @@ REJECTING = "PodGroup"
 """Used instead of a plugin's name if a pod waits for other pods of its group to be placed, or to come."""
 
 HOLDING = "GangScheduling"
-"""The same if Kubernetes' PodGroup, or its pods, are to come: kube-scheduler's PreEnqueue plugin holds it."""
+"""Used if a pod waits for its PodGroup of Kubernetes, or for the other pods of that, to be created: in
+kube-scheduler, the PreEnqueue plugin of this name holds the pod."""
 
 UNKNOWN_SIZE = "PodGroupSize"
-"""The same if how many pods the group needs isn't known."""
+"""Used if it isn't known how many pods the group needs."""
 
 FOR_ITS_GROUP = frozenset([REJECTING, HOLDING, UNKNOWN_SIZE])
+"""All names that are used because of a pod's group."""
 
 
 def group_of(pod: Pod) -> PodGroupRef | None:
     """The group of a pod; None if it has none."""
-    labels, named = pod.metadata.labels, pod.spec.scheduling_group
+    labels, reference = pod.metadata.labels, pod.spec.scheduling_group
     if name := labels.get(GROUP):
         return PodGroupRef(pod.metadata.namespace, name)
     if name := labels.get(POD_GROUP):
         return PodGroupRef(pod.metadata.namespace, name, COSCHEDULING)
-    if named and named.pod_group_name:
-        return PodGroupRef(pod.metadata.namespace, named.pod_group_name, KUBERNETES)
+    if reference and reference.pod_group_name:
+        return PodGroupRef(pod.metadata.namespace, reference.pod_group_name, KUBERNETES)
     return None

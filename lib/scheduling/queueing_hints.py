@@ -34,7 +34,7 @@ QUEUE, QUEUE_SKIP, ERROR = "Queue", "QueueSkip", "Error"
 RESOURCE_CLAIM = "ResourceClaim"
 """The class, which is imported only when a pod needs devices."""
 
-Waiting = tuple[str, str]
+PluginOfProfile = tuple[str, str]
 """A scheduler name, and a plugin that rejected pods."""
 
 Hinted = Callable[[str, str, str, float], None]
@@ -58,13 +58,14 @@ class QueueingHints:
             name: {plugin.name: plugin for plugin in profile.with_point(QueueingHintPlugin)}
             for name, profile in profiles.items()
         }
-        self._waiting: dict[Waiting, Index] = {}
-        """The pods that wait, by signature."""
-        self._events: dict[Waiting, Collection[str]] = {}
-        """Those that could help; without an entry, all could."""
-        self._signers: dict[Waiting, Callable[[Pod], Hashable]] = {}
-        """What tells apart the pods of which a hint is asked."""
-        self._claim_hints: dict[Waiting, ClaimHintPlugin] = {}
+        self._waiting: dict[PluginOfProfile, Index] = {}
+        """The pods that a plugin rejected, and that wait, by signature."""
+        self._events: dict[PluginOfProfile, Collection[str]] = {}
+        """The events that could help; for a plugin without an entry, all events could."""
+        self._signers: dict[PluginOfProfile, Callable[[Pod], Hashable]] = {}
+        """Signs a pod. The signatures are equal of pods that the plugin's hint can't tell apart."""
+        self._claim_hints: dict[PluginOfProfile, ClaimHintPlugin] = {}
+        """The plugins that can say that a change of a claim helps its owners alone."""
         self._by_claim = Index()
         """The pods that wait, and that one of these plugins rejected, by the claims that they have."""
         for scheduler_name, hints in self._hints.items():
@@ -83,7 +84,7 @@ class QueueingHints:
         self._lives.unlist(life)
         scheduler_name = life.pod.spec.scheduler_name
         for name in life.rejected_by:
-            if name not in (TOO_COMPLEX, BUDGETS_UNSEEN):  # what could help these isn't a change of others
+            if name not in (TOO_COMPLEX, BUDGETS_UNSEEN):  # no change of another object helps these
                 index = self._waiting.setdefault((scheduler_name, name), Index())
                 self._lives.list_in(index, self._signature(life, name), life)
         if any((scheduler_name, name) in self._claim_hints for name in life.rejected_by):
@@ -106,34 +107,36 @@ class QueueingHints:
     def helped(self, change: AnyChange) -> list[PodLife]:
         """The records of the pods that a change could help. Without a hint, every change could.
 
-        A hint that fails counts as one that says yes. No change helps a pod that has itself left a node only
-        because it is nominated to another, or one that still waits for other victims to leave.
+        A hint that fails counts as one that says yes. A pod that left a node isn't helped by that if it is
+        nominated to another node. Nor is a pod helped by a victim that leaves, while its other victims stay.
         """
-        found: dict[str, PodLife] = {}
-        for waiting, index in self._waiting.items():
-            for alike in self._asked(change, waiting, index):
-                if alike and self._says_yes(change, next(iter(alike)).pod, waiting[1]):
-                    found.update((life.key, life) for life in alike)
-        other = placed_pod(change)
-        return [life for life in found.values() if not (other and _is_in_vain(other, life))]
+        helped: dict[str, PodLife] = {}
+        for rejecting, index in self._waiting.items():
+            for alike in self._asked(change, rejecting, index):
+                if alike and self._says_yes(change, next(iter(alike)).pod, rejecting[1]):
+                    helped.update((life.key, life) for life in alike)
+        placed = placed_pod(change)
+        return [life for life in helped.values() if not (placed and _is_in_vain(placed, life))]
 
-    def _asked(self, change: AnyChange, waiting: Waiting, index: Index) -> Iterable[Collection[PodLife]]:
-        """The pods about which a plugin is asked, together if they are alike."""
-        if waiting[1] in (REJECTING, HOLDING):  # does the change add a pod to its group?
-            other = placed_pod(change)
-            return [index.of(group_of(other))] if other else []
-        events, claims = self._events.get(waiting), self._claim_hints.get(waiting)
+    def _asked(
+        self, change: AnyChange, rejecting: PluginOfProfile, index: Index
+    ) -> Iterable[Collection[PodLife]]:
+        """The pods about which a plugin is asked, together if they are alike. index: all that it rejected."""
+        if rejecting[1] in (REJECTING, HOLDING):  # does the change add a pod to its group?
+            placed = placed_pod(change)
+            return [index.of(group_of(placed))] if placed else []
+        events, claim_hint = self._events.get(rejecting), self._claim_hints.get(rejecting)
         if events is not None and event_of(change) not in events:
             return []
-        if claims and claims.helps_owners_alone(change):
+        if claim_hint and claim_hint.helps_owners_alone(change):
             owners = self._owners(change.object)
-            return [[life] for life in owners if any(its is index for its, _ in life.listed)]
+            return [[life] for life in owners if any(listing is index for listing, _ in life.listed)]
         return index.all()
 
     def _owners(self, claim: AnyObject) -> Iterable[PodLife]:
         """The pods that wait, and that name a claim or own it."""
         names = type(claim).__name__, claim.metadata.namespace, claim.metadata.name
-        keys = [names, *(each.uid for each in claim.metadata.owner_references)]
+        keys = [names, *(owner.uid for owner in claim.metadata.owner_references)]
         return {life.key: life for key in keys for life in self._by_claim.of(key)}.values()
 
     def rejected_by(self, plugins: Set[str]) -> list[PodLife]:
@@ -149,8 +152,9 @@ class QueueingHints:
         )
 
     def _says_yes(self, change: AnyChange, pod: Pod, name: str) -> bool:
+        """Whether a plugin says that a change could help a pod. name: the plugin, or what stands for one."""
         if name == BUDGETS_UNSEEN:
-            return False  # it is tried again after some seconds
+            return False  # the pod is tried again after some seconds
         if name in (TOO_COMPLEX, REJECTING, HOLDING):
             return True
         plugin = self._hints[pod.spec.scheduler_name].get(name)
@@ -158,20 +162,19 @@ class QueueingHints:
             return True
         began = self._lives.clock()
         try:
-            yes = bool(plugin.queueing_hint(pod, change))
-            said = QUEUE if yes else QUEUE_SKIP
+            answer = QUEUE if plugin.queueing_hint(pod, change) else QUEUE_SKIP
         except BaseException as error:
             raise_if_interrupted(error)
             log.exception("plugin %s failed to say what could help %s", name, pod, extra={"pod": str(pod)})
-            yes, said = True, ERROR
+            answer = ERROR
         if self._hinted:
-            self._hinted(name, event_of(change), said, self._lives.clock() - began)
-        return yes
+            self._hinted(name, event_of(change), answer, self._lives.clock() - began)
+        return answer != QUEUE_SKIP
 
 
-def _is_in_vain(left: Pod, life: PodLife) -> bool:
-    """Whether a pod isn't helped by what another pod, or it itself, did on a node."""
-    uid = left.metadata.uid
+def _is_in_vain(placed: Pod, life: PodLife) -> bool:
+    """Whether a pod isn't helped by what a pod with a node, another one or it itself, did there."""
+    uid = placed.metadata.uid
     if uid == life.pod.metadata.uid and life.pod.status.nominated_node_name:
         return True
     return uid in life.victims and len(life.victims) > 1
@@ -184,7 +187,7 @@ def _claims_of(pod: Pod) -> Iterable[Hashable]:
     if pod.spec.volumes:
         for claim in claim_names(pod):
             yield PersistentVolumeClaim.__name__, namespace, claim.name
-    for named in pod.spec.resource_claims:
-        yield RESOURCE_CLAIM, namespace, named.resource_claim_name
-    for made in pod.status.resource_claim_statuses:
-        yield RESOURCE_CLAIM, namespace, made.resource_claim_name
+    for reference in pod.spec.resource_claims:
+        yield RESOURCE_CLAIM, namespace, reference.resource_claim_name
+    for status in pod.status.resource_claim_statuses:
+        yield RESOURCE_CLAIM, namespace, status.resource_claim_name

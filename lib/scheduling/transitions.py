@@ -21,7 +21,7 @@ class Seen(Enum):
 
     WAITING = "without a node"
     ENDING = "without a node, and being deleted or finished"
-    GONE = "not at all: it is gone; in a list of pods without a node, it may also have one now"
+    GONE = "not at all: it is gone, or was left out of a list of pods without a node, as it has one now"
     PLACED = "on the node that was picked for it"
     ELSEWHERE = "on another node"
     LEFT = "deleted from a node"
@@ -33,12 +33,12 @@ class Step(Enum):
     APPLY = "apply the change to the cache and to the queue"
     FREE = "undo the decision: its room is free, and the pods that this could help are woken"
     FREE_GROUP = "do the same with the other pods of its group that are held"
-    NOTE_GONE = "remember that no list has it any more, or that it ends"
+    NOTE_GONE = "remember that no list has the pod any more, or that it ends"
     LOOK_UP = "look it up now"
     LOOK_UP_SOON = "look it up, unless an answer comes within a second"
     REPORT = "report that it is bound: the answer that said so was lost"
     WARN = "warn that the API server said that it is bound, and it isn't"
-    KEEP = "count it as bound until a list shows it: it may go before that"
+    KEEP = "count it as bound until a list shows it; it is looked up again, as it may be deleted before that"
 
 
 Steps = tuple[Step, ...]
@@ -114,7 +114,7 @@ FOUND: Mapping[Phase, Mapping[Seen, Steps]] = {
         Seen.ELSEWHERE: KEEP,
     },
 }
-"""What follows from a look-up. A pod in another phase has moved on since it began."""
+"""What follows from a look-up. A pod in another phase has moved on since the look-up began."""
 
 REFUSED: Mapping[Seen, Steps] = {
     Seen.WAITING: FREE,
@@ -123,7 +123,7 @@ REFUSED: Mapping[Seen, Steps] = {
     Seen.PLACED: MOVED,
     Seen.ELSEWHERE: MOVED,
 }
-"""What follows from the look-up after a binding that was refused: if the pod has a node, another bound it."""
+"""What follows from the look-up after a refused binding. If the pod has a node, another client bound it."""
 
 
 def seen_in(change: AnyChange, node_name: str) -> Seen:

@@ -29,11 +29,11 @@ from lib.scheduling.resources import pod_requests
 from lib.scheduling.status import MAX_NODE_SCORE, SKIP, BadAnswerError, CycleState, Rejection
 
 NOT_EVALUATED, NOT_SCORED = Rejection("", SKIP), -1
-"""The result for a node that no plugin has been asked about yet."""
+"""The results for a node that no plugin has been asked about yet: of the filters, and of the scorers."""
 
 MIN_SIGNATURES, MAX_RESULTS = 32, 500_000
-"""Results are kept for so many kinds of pods; for more, up to so many nodes of all kinds together. The least
-recently used are dropped."""
+"""Results are kept for so many kinds of pods. If there are few nodes, they are kept for more kinds: there is
+one result for each kind and node. The least recently used are dropped."""
 
 MAX_SIGNATURES = 1000
 """No more kinds than this, however few nodes there are."""
@@ -47,24 +47,26 @@ class PluginGroup:
 
     def __init__(self, framework: Framework, depends_on: DependsOn | None) -> None:
         self.framework, self.depends_on = framework, depends_on
-        names = {each.name for each in framework.profile.plugins if _depends_on(each) == depends_on}
-        self.signers = [each for each in framework.profile.with_point(SignPlugin) if each.name in names]
-        self.pre_filters = [each for each in framework.pre_filters if each.name in names]
-        self.filters = [each for each in framework.filters if each.plugin.name in names]
-        self.pre_scorers = [each for each in framework.pre_scorers if each.name in names]
-        self.scorers = [each for each in framework.scorers if each.plugin.name in names]
-        self.scored = {  # what devices may serve
-            name
-            for each in self.scorers
-            if isinstance(each.plugin, ScoresResourcesPlugin)
-            for name in each.plugin.resources
-            if may_be_of_device_class(name)
+        profile = framework.profile
+        names = {plugin.name for plugin in profile.plugins if _depends_on(plugin) == depends_on}
+        self.signers = [plugin for plugin in profile.with_point(SignPlugin) if plugin.name in names]
+        self.pre_filters = [plugin for plugin in framework.pre_filters if plugin.name in names]
+        self.filters = [runner for runner in framework.filters if runner.plugin.name in names]
+        self.pre_scorers = [plugin for plugin in framework.pre_scorers if plugin.name in names]
+        self.scorers = [scorer for scorer in framework.scorers if scorer.plugin.name in names]
+        self.scored_resources = {
+            resource
+            for scorer in self.scorers
+            if isinstance(scorer.plugin, ScoresResourcesPlugin)
+            for resource in scorer.plugin.resources
+            if may_be_of_device_class(resource)
         }
+        """The resources that nodes are scored by and that devices may serve."""
 
     def device_version(self, pod: Pod, cache: Cache) -> Hashable:
         """Changes with the devices that the pod's nodes are scored by; None if there are none."""
-        scored = self.scored & cache.classes_by_resource.keys()
-        return None if scored.isdisjoint(pod_requests(pod)) else cache.devices.version
+        served = self.scored_resources & cache.classes_by_resource.keys()
+        return None if served.isdisjoint(pod_requests(pod)) else cache.devices.version
 
 
 def _depends_on(plugin: Plugin) -> DependsOn | None:
@@ -83,7 +85,7 @@ def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
 class PluginResults(Follower):
     """The results of a group's plugins for each node and one kind of pods, together with those of `base`.
 
-    base: the results of another group for the same pods; they are included. Nodes are known by their index in
+    base: the results of another group for the same pods. In all lists of results, a node is at its index in
     `Cache.node_list`.
     """
 
@@ -101,35 +103,35 @@ class PluginResults(Follower):
         self.skipped = {name for name, answer in self.pre_filtered.items() if answer == SKIP}
         """The plugins that answered SKIP."""
         self.all_agree = all(answer is None or answer == SKIP for answer in self.pre_filtered.values())
-        """Whether none of them rejected the pod or named the only nodes that it allows."""
-        self._filters = [each for each in group.filters if each.plugin.name not in self.skipped]
+        """Whether each of them lets the pod go on, and names no nodes as the only ones that it allows."""
+        self._filters = [runner for runner in group.filters if runner.plugin.name not in self.skipped]
         """The filters to run."""
         self._rejections: list[Rejection | None] = [NOT_EVALUATED] * len(cache.node_list)
-        """For each node, by the first filter that rejects it; None if all let it pass."""
+        """For each node, the rejection by the first filter that rejects it; None if all let it pass."""
         self._totals = [NOT_SCORED] * len(cache.node_list)
         """For each node, the sum of weighted scores that need no normalizing."""
         self.scores: dict[str, list[int]] = {}
         """By plugin, an unweighted score for each node that has a total. Empty until PreScore was run."""
         self.seen_scores: dict[str, set[int]] = {}
-        """All scores so far of a plugin that normalizes."""
+        """All scores so far of each plugin that normalizes."""
         self._normalized: dict[tuple[str, int], int] = {}
-        """By plugin and score, what that becomes if all nodes have it."""
+        """By plugin and score, what that score becomes if all nodes have it."""
         self._scorers: Sequence[Scorer] | None = None
         """The plugins that score these pods. None until PreScore was run."""
         self._again: list[tuple[int, bool]] = []
-        """The nodes whose result was dropped, and whether they had a total."""
+        """The nodes whose results were dropped, each with whether it had a total."""
 
     def rejections(self, nodes: NodeSlice) -> list[Rejection | None]:
-        """Of these nodes. Runs the filters for those whose result isn't known."""
-        found = nodes.pick(self._rejections)
-        if not any(found):  # the usual case
-            return found
+        """The rejections of these nodes. Runs the filters for the nodes whose result isn't known."""
+        known = nodes.pick(self._rejections)
+        if not any(known):  # the usual case
+            return known
         new = [i for i in nodes.indexes if self._rejections[i] is NOT_EVALUATED]
         if not new:
-            return found
-        some = nodes if len(new) == len(nodes) else NodeSlice(self._cache, new)
-        known = self._base.rejections(some) if self._base else [None] * len(new)
-        fresh = self._framework.run_filters(self._filters, known, self.state, self._pod, some)
+            return known
+        new_nodes = nodes if len(new) == len(nodes) else NodeSlice(self._cache, new)
+        by_base = self._base.rejections(new_nodes) if self._base else [None] * len(new)
+        fresh = self._framework.run_filters(self._filters, by_base, self.state, self._pod, new_nodes)
         for i, rejection in zip(new, fresh, strict=True):
             self._rejections[i] = rejection
         return fresh if len(new) == len(nodes) else nodes.pick(self._rejections)
@@ -139,36 +141,35 @@ class PluginResults(Follower):
         base, group = self._base, self._group
         if base:
             base.run_pre_score(nodes)
-        if self._scorers is None:
-            skipped = self._framework.run_pre_score(
-                group.pre_scorers, self.state, self._pod, self._cache, nodes
-            )
-            self._scorers = [each for each in group.scorers if each.plugin.name not in skipped]
-            names = [each.plugin.name for each in self._scorers]
-            self.scores = {name: [NOT_SCORED] * len(self._totals) for name in names}
-            self.seen_scores = {name: set() for name in names}
-            if base:
-                self.scores |= base.scores
-                self.seen_scores |= base.seen_scores
-                self.state = {**base.state, **self.state}
+        if self._scorers is not None:
+            return
+        skipped = self._framework.run_pre_score(group.pre_scorers, self.state, self._pod, self._cache, nodes)
+        self._scorers = [scorer for scorer in group.scorers if scorer.plugin.name not in skipped]
+        names = [scorer.plugin.name for scorer in self._scorers]
+        self.scores = {name: [NOT_SCORED] * len(self._totals) for name in names}
+        self.seen_scores = {name: set() for name in names}
+        if base:
+            self.scores |= base.scores
+            self.seen_scores |= base.seen_scores
+            self.state = {**base.state, **self.state}
 
     def totals(self, nodes: NodeSlice) -> list[int]:
-        """Of these nodes. Runs the scorers for those that aren't scored yet."""
-        found = nodes.pick(self._totals)
-        if NOT_SCORED not in found:
-            return found
+        """The totals of these nodes. Runs the scorers for the nodes that aren't scored yet."""
+        known = nodes.pick(self._totals)
+        if NOT_SCORED not in known:
+            return known
         new = [i for i in nodes.indexes if self._totals[i] == NOT_SCORED]
-        some = nodes if len(new) == len(nodes) else NodeSlice(self._cache, new)
-        totals = self._base.totals(some) if self._base else [0] * len(new)
+        new_nodes = nodes if len(new) == len(nodes) else NodeSlice(self._cache, new)
+        totals = self._base.totals(new_nodes) if self._base else [0] * len(new)
         evaluations = self._framework.evaluations["Score"]
         for plugin, run, weight, normalizer in self._scorers or ():
             self._framework.running = plugin
             evaluations[plugin.name] += len(new)
-            fresh = run(self.state, self._pod, some)
+            fresh = run(self.state, self._pod, new_nodes)
             if normalizer:
                 self.seen_scores[plugin.name].update(fresh)
             else:
-                check_scores(fresh, (node.name for node in some))
+                check_scores(fresh, (node.name for node in new_nodes))
                 totals = [total + score * weight for total, score in zip(totals, fresh, strict=True)]
             scores = self.scores[plugin.name]
             for i, score in zip(new, fresh, strict=True):
@@ -181,23 +182,23 @@ class PluginResults(Follower):
         """A plugin's normalized score, if it is sure to be equal for all of these nodes; else None."""
         if not getattr(normalizer, "equal_stay_equal", False):
             return None
-        found = self.seen_scores[name]
-        if len(found) > 1:
-            found = {*nodes.pick(self.scores[name])}
-            if len(found) > 1:
+        scores = self.seen_scores[name]
+        if len(scores) > 1:
+            scores = {*nodes.pick(self.scores[name])}
+            if len(scores) > 1:
                 return None
-        (score,) = found
+        (score,) = scores
         if (name, score) not in self._normalized:
-            alone = {"": score}  # one of them, for all nodes
-            normalizer.normalize_score(self.state, self._pod, alone)
-            check_scores(alone.values(), alone)
-            self._normalized[name, score] = alone[""]
+            of_one = {"": score}  # one node stands for all of them
+            normalizer.normalize_score(self.state, self._pod, of_one)
+            check_scores(of_one.values(), of_one)
+            self._normalized[name, score] = of_one[""]
         return self._normalized[name, score]
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
-        """Drop the results of nodes that have changed; those that depend on the pods, if these have."""
+        """Drop the results of nodes that have changed; by their pods, only if the results depend on these."""
         if self._group.depends_on == DependsOn.NODES:
-            changes = [each for each in changes if each[1] is None]
+            changes = [change for change in changes if change[1] is None]  # no pod came or went
             if not changes:
                 return True  # as nearly always
         for i in changed_nodes(changes, self._cache):
@@ -210,14 +211,16 @@ class PluginResults(Follower):
         """Run the plugins for the nodes whose results were dropped since the last call."""
         if self._base:
             self._base.evaluate_again()
-        if again := self._again:
-            self._again = []
-            nodes = NodeSlice(self._cache, [i for i, _ in again])
-            rejections = self.rejections(nodes)
-            asked = zip(again, rejections, strict=True)
-            scored = [at for at, ((_, scored), why) in enumerate(asked) if scored and not why]
-            if scored:
-                self.totals(nodes.some(scored))
+        if not self._again:
+            return
+        again, self._again = self._again, []
+        nodes = NodeSlice(self._cache, [i for i, _ in again])
+        results = zip(again, self.rejections(nodes), strict=True)
+        to_score = [
+            at for at, ((_, had_total), rejection) in enumerate(results) if had_total and not rejection
+        ]
+        if to_score:
+            self.totals(nodes.some(to_score))
 
 
 class ResultCache:
@@ -225,7 +228,7 @@ class ResultCache:
 
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
-        self._groups = [PluginGroup(framework, each) for each in (DependsOn.NODES, DependsOn.PODS)]
+        self._groups = [PluginGroup(framework, changes) for changes in (DependsOn.NODES, DependsOn.PODS)]
         self._results: Kept | None = None
 
     def results_for(self, pod: Pod, cache: Cache) -> PluginResults:
@@ -238,7 +241,7 @@ class ResultCache:
         framework = self._framework
         results: PluginResults | None = None
         for group in self._groups:
-            signature = [group.device_version(pod, cache)] if group.scored else []
+            signature = [group.device_version(pod, cache)] if group.scored_resources else []
             for plugin in group.signers:
                 framework.running = plugin
                 signature.append(plugin.sign_pod(pod))

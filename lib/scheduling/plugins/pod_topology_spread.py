@@ -5,12 +5,13 @@ rejected if its domain, with the pod, would have over `maxSkew` more matching po
 fewest. With `ScheduleAnyway`, domains with fewer pods only score better. A pod without constraints of its
 own gets default ones of that kind, if it belongs to a service or a controller.
 
+spread_constraints.py counts the pods.
+
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go, scoring.go, plugin.go
 """
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import floor, log
 from typing import Any, ClassVar
@@ -21,7 +22,6 @@ from lib.kube.label_syntax import problem_of_selector
 from lib.kube.matcher import Matcher, matcher_of
 from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.resources import CONTROLLERS, OWN_SERVICES, Need
-from lib.kube.selectors import untolerated
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, no_label_key, not_among
@@ -29,9 +29,7 @@ from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo, label_of
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
-from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
-from lib.scheduling.spread_counts import Domains, matching_pods
+from lib.scheduling.plugins.spread_constraints import CountedConstraint, domains_of, nodes_without_label
 from lib.scheduling.status import (
     MAX_NODE_SCORE,
     SKIP,
@@ -61,111 +59,6 @@ SYSTEM_DEFAULTS = (
 
 
 @dataclass
-class _Constraint:
-    """A constraint, with its complete selector, and counts of matching pods by domain.
-
-    fewest_pods: the number in the domain with the fewest. selects_itself: whether the pod itself matches.
-    """
-
-    spec: TopologySpreadConstraint
-    selector: Matcher | None
-    pods: Mapping[str, int] = field(default_factory=dict)
-    fewest_pods: int = 0
-    selects_itself: bool = False
-
-    @property
-    def full_at(self) -> int:
-        """With this many matching pods, a domain takes no more."""
-        return self.spec.max_skew + self.fewest_pods - self.selects_itself + 1
-
-    @property
-    def policies(self) -> tuple[str, str]:
-        """What decides whether the pods of a node count."""
-        return self.spec.node_affinity_policy, self.spec.node_taints_policy
-
-    def matching(self, pod: Pod, cache: Cache, domains: Domains | None) -> Mapping[str, int]:
-        """The numbers of matching pods, by domain, or by node name if there are no domains."""
-        if domains and not domains.by_node:
-            return {}
-        if self.selector is None or self.selector.is_empty:
-            return dict.fromkeys(domains.by_node.values(), 0) if domains else {}
-        return matching_pods(cache, pod.metadata.namespace, self.selector, domains)
-
-    def not_counted(self, pod: Pod, tried: Iterable[tuple[Pod, str, int]]) -> Iterator[tuple[str, int]]:
-        """Of the pods that are tried, those that match and that `matching` doesn't count: node name, sign.
-
-        They are being deleted, or the selector is empty.
-        """
-        selector, namespace = self.selector, pod.metadata.namespace
-        if selector is None:
-            return
-        for other, node_name, sign in tried:
-            metadata = other.metadata
-            uncounted = metadata.deletion_timestamp is not None or selector.is_empty
-            if uncounted and metadata.namespace == namespace and selector.matches(metadata.labels):
-                yield node_name, sign
-
-    def counts(self, pod: Pod, node: NodeInfo) -> bool:
-        """Whether the pods of a node count. By default they do if node affinity lets the pod go there."""
-        if self.spec.node_affinity_policy == "Honor" and not wants(pod, node):
-            return False
-        if self.spec.node_taints_policy == "Honor":
-            return not untolerated(pod, node.taints, REPELLING)
-        return True
-
-
-def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, strict: bool) -> list[Domains]:
-    """For each constraint, the domains of the nodes whose pods count.
-
-    strict: a node that lacks a label of any constraint doesn't count.
-    """
-
-    def find() -> list[Domains]:
-        nodes = [node for node in cache.node_list if not strict or _has_all_labels(node, constraints)]
-        counted: dict[tuple[str, str], list[NodeInfo]] = {}
-        for each in constraints:
-            if each.policies not in counted:
-                counted[each.policies] = [node for node in nodes if each.counts(pod, node)]
-        by_node = [
-            {node.name: node.labels.get(each.spec.topology_key, "") for node in counted[each.policies]}
-            for each in constraints
-        ]
-        return [Domains(each, (key, i)) for i, each in enumerate(by_node)]
-
-    which = [
-        (each.spec.topology_key, each.spec.node_affinity_policy, each.spec.node_taints_policy)
-        for each in constraints
-    ]
-    reads = NodeAffinity().sign_pod(pod), TaintToleration().sign_pod(pod)
-    key = "PodTopologySpread", strict, *which, *reads
-    return cache.remember(key, find)
-
-
-def _with_tried(
-    pods: Mapping[str, int], changed: Iterable[tuple[str, int]], domains: Domains
-) -> Mapping[str, int]:
-    """The counts, after pods that aren't counted came to nodes (sign 1), or went (-1), for a try.
-
-    kube-scheduler counts in this way (filtering.go, updateWithPod), so that a domain may have fewer than 0:
-    which node a pod is nominated to depends on it.
-    """
-    found = Counter(pods)
-    for node_name, sign in changed:
-        if (domain := domains.by_node.get(node_name)) is not None:
-            found[domain] += sign
-    return found
-
-
-def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]:
-    """The names of the nodes that lack a label of any constraint."""
-    keys = tuple(each.spec.topology_key for each in constraints)
-    return cache.remember(
-        ("PodTopologySpread", "lacking", *keys),
-        lambda: frozenset(each.name for each in cache.node_list if not _has_all_labels(each, constraints)),
-    )
-
-
-@dataclass
 class _TopologyScore:
     """The scores of the domains of a topology key: the number of pods, times a weight, plus `base`."""
 
@@ -174,17 +67,19 @@ class _TopologyScore:
     weight: float
     base: int
 
-    def of(self, domain: str) -> float:
+    def of_domain(self, domain: str) -> float:
         """The score of a domain."""
         return self.pods.get(domain, 0) * self.weight + self.base
 
 
 @dataclass
 class _Scoring:
-    """PreScore's result. ignored: the names of nodes that lack a label."""
+    """PreScore's result."""
 
     topology_scores: list[_TopologyScore]
+    """For each constraint."""
     ignored: set[str]
+    """The names of the nodes that lack a label."""
 
 
 class _StrictConstraint(objects.TopologySpreadConstraint, forbid_unknown_fields=True, kw_only=True):
@@ -221,40 +116,35 @@ class PodTopologySpreadArgs(Args):
         if self.defaulting_type == "System" and self.default_constraints:
             yield f"{path}.defaultingType: must be List, as there are defaultConstraints"
         seen = set()
-        for i, each in enumerate(self.default_constraints):
+        for i, constraint in enumerate(self.default_constraints):
             place = f"{path}.defaultConstraints[{i}]"
-            yield from each.problems(place)
-            sort = each.topology_key, each.when_unsatisfiable
-            if sort in seen:
-                yield f"{place}: there is one for {' and '.join(sort)} already"
-            seen.add(sort)
+            yield from constraint.problems(place)
+            key = constraint.topology_key, constraint.when_unsatisfiable
+            if key in seen:
+                yield f"{place}: there is one for {' and '.join(key)} already"
+            seen.add(key)
 
     def for_plugin(self) -> dict[str, Any]:
         """The constraints, as the plugin's type."""
-        return {
-            "default_constraints": SYSTEM_DEFAULTS
-            if self.defaulting_type == "System"
-            else self.default_constraints
-        }
+        by_system = self.defaulting_type == "System"
+        return {"default_constraints": SYSTEM_DEFAULTS if by_system else self.default_constraints}
 
 
 @dataclass(frozen=True)
 class PodTopologySpread:
-    """Filters out nodes whose domain has too many matching pods, and prefers domains with few.
-
-    default_constraints: for pods without constraints of their own. They have no selector: it comes from the
-    pod's service or controller. With the system defaults, a node may lack a label.
-    """
+    """Filters out nodes whose domain has too many matching pods, and prefers domains with few."""
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
+    """For pods without constraints of their own. They have no selector: it comes from the pod's service or
+    controller. With the system defaults, a node may lack a label."""
     name: str = "PodTopologySpread"
     args: ClassVar = PodTopologySpreadArgs
     needs: ClassVar = (OWN_SERVICES, CONTROLLERS)
 
     def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:
         """The pod's services and controller, if it is spread by default."""
-        by_default = () if pod.spec.topology_spread_constraints else self.default_constraints
-        if any(scores or each.when_unsatisfiable == "DoNotSchedule" for each in by_default):
+        defaults = () if pod.spec.topology_spread_constraints else self.default_constraints
+        if any(scores or constraint.when_unsatisfiable == "DoNotSchedule" for constraint in defaults):
             yield OWN_SERVICES, pod.metadata.namespace
             if controller := controller_of(pod):
                 yield CONTROLLERS, controller
@@ -270,47 +160,37 @@ class PodTopologySpread:
 
     def sign_for_hint(self, pod: Pod) -> Hashable:
         """The pod's namespace and constraints, and whether it selects nodes."""
-        own, spec = _own_constraints(pod, "DoNotSchedule"), pod.spec
-        constraints = tuple([(each.topology_key, selector) for each, selector in own])
-        selects = bool(spec.node_selector or spec.affinity.node_affinity)
-        return pod.metadata.namespace, bool(spec.topology_spread_constraints), constraints, selects
+        own = _own_constraints(pod, "DoNotSchedule")
+        constraints = tuple([(constraint.topology_key, selector) for constraint, selector in own])
+        has_own = bool(pod.spec.topology_spread_constraints)
+        return pod.metadata.namespace, has_own, constraints, _selects_nodes(pod)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A matching pod that came, went, ends or has new labels; a node that came, went or has new labels or
         taints; new labels or tolerations of the pod itself.
         """
-        selectors = [selector for _, selector in _own_constraints(pod, "DoNotSchedule")]
-        own, before = pod.spec.topology_spread_constraints, change.before
-        if was := before_itself(pod, change):
-            honors = any(each.node_taints_policy == "Honor" for each in own)
-            if honors and was.spec.tolerations != pod.spec.tolerations:
-                return True
-            return _matches_otherwise(selectors, was, pod)
+        if before := before_itself(pod, change):
+            return _helps_itself(pod, before)
         if placed := placed_pod(change):
-            if placed.metadata.namespace != pod.metadata.namespace:
-                return False
-            if change.kind == Kind.MODIFIED and isinstance(before, Pod) and _begins_to_end(before, placed):
-                before = None  # it isn't counted any more
-            if not own:  # whether a service selects the pod isn't known here
-                return not isinstance(before, Pod) or before.metadata.labels != placed.metadata.labels
-            if change.kind == Kind.MODIFIED and isinstance(before, Pod):
-                return _matches_otherwise(selectors, before, placed)
-            return any(each is not None and each.matches(placed.metadata.labels) for each in selectors)
-        if not isinstance(change.object, Node):
-            return False
+            return _may_be_helped_by_pod(pod, placed, change)
+        return isinstance(change.object, Node) and self._may_be_helped_by_node(pod, change)
+
+    def _may_be_helped_by_node(self, pod: Pod, change: AnyChange) -> bool:
+        """Whether other nodes count than before a change of a node, or are in other domains."""
+        constraints = pod.spec.topology_spread_constraints or self.default_constraints
         keys = {
-            each.topology_key
-            for each in own or self.default_constraints
-            if each.when_unsatisfiable == "DoNotSchedule"
+            constraint.topology_key
+            for constraint in constraints
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         }
         old, new = old_node(change), new_node(change)
         was_counted = old is not None and keys <= old.labels.keys()
         is_counted = new is not None and keys <= new.labels.keys()
         if not (old and new and was_counted and is_counted):
             return was_counted != is_counted
-        moved = any(old.labels[key] != new.labels[key] for key in keys)
-        selects = pod.spec.node_selector or pod.spec.affinity.node_affinity  # only these nodes count
-        return moved or old.taints != new.taints or bool(selects and old.labels != new.labels)
+        if old.taints != new.taints or any(old.labels[key] != new.labels[key] for key in keys):
+            return True
+        return _selects_nodes(pod) and old.labels != new.labels
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the matching pods of each domain, for `DoNotSchedule`."""
@@ -318,67 +198,67 @@ class PodTopologySpread:
         state[f"{self.name}/filter"] = constraints
         if not constraints:
             return SKIP
-        for each, domains in zip(constraints, _domains(pod, cache, constraints, strict=True), strict=True):
-            each.pods = each.matching(pod, cache, domains)
-            if changed := [*each.not_counted(pod, cache.tried())]:
-                each.pods = _with_tried(each.pods, changed, domains)
-            each.selects_itself = each.selector is not None and each.selector.matches(pod.metadata.labels)
-            if len(each.pods) >= (each.spec.min_domains or 1):  # else one is missing, and has 0 pods
-                each.fewest_pods = min(each.pods.values(), default=0)
+        of_each = domains_of(pod, cache, constraints, strict=True)
+        for constraint, domains in zip(constraints, of_each, strict=True):
+            selector = constraint.selector
+            constraint.pods = constraint.matching_in_trial(pod, cache, domains)
+            constraint.selects_itself = selector is not None and selector.matches(pod.metadata.labels)
+            if not constraint.lacks_domains:
+                constraint.fewest_pods = min(constraint.pods.values(), default=0)
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Reject nodes if the skew of their domain would be too large."""
-        constraints: list[_Constraint] = state[f"{self.name}/filter"]
-        found: list[Status | None] = [None] * len(nodes)
-        for each in constraints:
-            if None not in found:
+        constraints: list[CountedConstraint] = state[f"{self.name}/filter"]
+        statuses: list[Status | None] = [None] * len(nodes)
+        for constraint in constraints:
+            if None not in statuses:
                 break
-            values = nodes.values(label_of, each.spec.topology_key)
-            full_at = each.full_at
-            said: dict[str | None, Status | None] = {
-                value: TOO_SKEWED if value is not None and each.pods.get(value, 0) >= full_at else None
-                for value in set(values)
+            domains = nodes.values(label_of, constraint.key)
+            pods, full_at = constraint.pods, constraint.full_at
+            by_domain: dict[str | None, Status | None] = {
+                domain: TOO_SKEWED if domain is not None and pods.get(domain, 0) >= full_at else None
+                for domain in set(domains)
             }
-            said[None] = NO_LABEL
-            found = [before or said[value] for before, value in zip(found, values, strict=True)]
-        return found
+            by_domain[None] = NO_LABEL
+            statuses = [status or by_domain[domain] for status, domain in zip(statuses, domains, strict=True)]
+        return statuses
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """How many pods there are here, and where there are the fewest."""
-        for each in state.get(f"{self.name}/filter", ()):
-            key, skew = each.spec.topology_key, each.spec.max_skew
+        constraints: Sequence[CountedConstraint] = state.get(f"{self.name}/filter", ())
+        for constraint in constraints:
+            key, pods, fewest = constraint.key, constraint.pods, constraint.fewest_pods
             domain = node.labels.get(key)
             if domain is None:
                 yield f"spreading over {key}: the node has no such label"
                 continue
-            here = each.pods.get(domain, 0)
-            if here + each.selects_itself - each.fewest_pods <= skew:
+            here = pods.get(domain, 0)
+            if here < constraint.full_at:
                 continue
-            fewest = (name for name, many in each.pods.items() if many == each.fewest_pods)
-            least = f"{next(fewest, 'another domain')} has the fewest: {each.fewest_pods}"
-            if len(each.pods) < (each.spec.min_domains or 1):
-                least = f"only {len(each.pods)} of minDomains {each.spec.min_domains} are there"
-            yield f"{key}={domain} has {here}, {least}, maxSkew {skew}"
+            with_fewest = (name for name, count in pods.items() if count == fewest)
+            least = f"{next(with_fewest, 'another domain')} has the fewest: {fewest}"
+            if constraint.lacks_domains:
+                least = f"only {len(pods)} of minDomains {constraint.spec.min_domains} are there"
+            yield f"{key}={domain} has {here}, {least}, maxSkew {constraint.spec.max_skew}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Allow more skew."""
         from lib.scheduling import edits  # here, as few runs explain
 
-        hard = [
-            i
-            for i, each in enumerate(pod.spec.topology_spread_constraints)
-            if each.when_unsatisfiable == "DoNotSchedule"
+        required = [
+            (i, constraint)
+            for i, constraint in enumerate(pod.spec.topology_spread_constraints)
+            if constraint.when_unsatisfiable == "DoNotSchedule"
         ]
-        counted: Sequence[_Constraint] = state.get(f"{self.name}/filter", ())
-        for which, known in zip(
-            hard, counted if len(counted) == len(hard) else [None] * len(hard), strict=True
-        ):
-            constraint = pod.spec.topology_spread_constraints[which]
+        counted: Sequence[CountedConstraint | None] = state.get(f"{self.name}/filter", ())
+        if len(counted) != len(required):  # they weren't counted, or the pod has default constraints
+            counted = [None] * len(required)
+        for (which, constraint), with_counts in zip(required, counted, strict=True):
             key, skew = constraint.topology_key, constraint.max_skew
-            if known:
-                fewest = min(known.pods.values(), default=0)
-                needed = fewest + known.selects_itself - known.fewest_pods
+            if with_counts:
+                fewest = min(with_counts.pods.values(), default=0)
+                needed = fewest + with_counts.selects_itself - with_counts.fewest_pods
                 if needed > skew:
                     words = f"with maxSkew {needed} in place of {skew} for {key}"
                     yield Remedy(words, partial(edits.with_constraint, which=which, max_skew=needed))
@@ -395,20 +275,20 @@ class PodTopologySpread:
             return SKIP
         # Nodes without a zone are ignored for the pod's own constraints, not for the defaults.
         strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints is not SYSTEM_DEFAULTS
-        lacking = _lacking(cache, constraints) if strict else frozenset()
+        lacking = nodes_without_label(cache, constraints) if strict else frozenset()
         ignored = {node.name for node in nodes if node.name in lacking} if lacking else set()
         candidates = [node for node in nodes if node.name not in ignored] if ignored else nodes
         topology_scores: list[_TopologyScore] = []
-        counted = _domains(pod, cache, constraints, strict=strict)
-        for each, domains in zip(constraints, counted, strict=True) if candidates else ():
-            key = each.spec.topology_key
+        of_each = domains_of(pod, cache, constraints, strict=strict)
+        for constraint, domains in zip(constraints, of_each, strict=True) if candidates else ():
+            key = constraint.key
             if key == HOSTNAME:  # each node is its own domain
-                pods, size = each.matching(pod, cache, None), len(candidates)
+                pods, size = constraint.matching(pod, cache, None), len(candidates)
             else:
-                pods = each.matching(pod, cache, domains)
+                pods = constraint.matching(pod, cache, domains)
                 size = len({node.labels.get(key, "") for node in candidates})
             # A few large domains differ by more pods than many small ones, so the difference counts less.
-            topology_scores.append(_TopologyScore(key, pods, log(size + 2), each.spec.max_skew - 1))
+            topology_scores.append(_TopologyScore(key, pods, log(size + 2), constraint.spec.max_skew - 1))
         state[f"{self.name}/score"] = _Scoring(topology_scores, ignored)
         return None
 
@@ -416,10 +296,12 @@ class PodTopologySpread:
         """A sum of the matching pods in a node's domains: the fewer, the better."""
         scoring: _Scoring = state[f"{self.name}/score"]
         totals = [0.0] * len(nodes)
-        for each in scoring.topology_scores:
-            values = nodes.values(_host if each.key == HOSTNAME else label_of, each.key)
-            by_value = {value: 0.0 if value is None else each.of(value) for value in set(values)}
-            totals = [total + by_value[value] for total, value in zip(totals, values, strict=True)]
+        for scores in scoring.topology_scores:
+            domains = nodes.values(_host if scores.key == HOSTNAME else label_of, scores.key)
+            by_domain = {
+                domain: 0.0 if domain is None else scores.of_domain(domain) for domain in set(domains)
+            }
+            totals = [total + by_domain[domain] for total, domain in zip(totals, domains, strict=True)]
         rounded = {total: _rounded(total) for total in set(totals)}
         if not scoring.ignored:
             return [rounded[total] for total in totals]
@@ -440,22 +322,26 @@ class PodTopologySpread:
         for node, score in scores.items():
             scores[node] = 0 if node in ignored else normalized[score]
 
-    def _constraints(self, pod: Pod, cache: Cache, action: str) -> list[_Constraint]:
+    def _constraints(self, pod: Pod, cache: Cache, action: str) -> list[CountedConstraint]:
         """The pod's constraints, or else the defaults, with one `whenUnsatisfiable`.
 
         PluginError if the selector of one is invalid.
         """
         own = pod.spec.topology_spread_constraints
-        wanted = [each for each in own or self.default_constraints if each.when_unsatisfiable == action]
-        if not wanted:
+        constraints = [
+            constraint
+            for constraint in own or self.default_constraints
+            if constraint.when_unsatisfiable == action
+        ]
+        if not constraints:
             return []
         if own:
-            for each in wanted:
-                if wrong := problem_of_selector(each.label_selector):
-                    raise PluginError(INVALID[action].format(wrong))
-            return [_Constraint(each, selector) for each, selector in _own_constraints(pod, action)]
+            for constraint in constraints:
+                if problem := problem_of_selector(constraint.label_selector):
+                    raise PluginError(INVALID[action].format(problem))
+            return [CountedConstraint(*with_selector) for with_selector in _own_constraints(pod, action)]
         selector = matcher_of(cache.looked_up.workloads.selector_for(pod))
-        return [_Constraint(each, selector) for each in wanted] if selector else []
+        return [CountedConstraint(constraint, selector) for constraint in constraints] if selector else []
 
 
 @lru_cache(maxsize=1024)
@@ -463,10 +349,46 @@ def _own_constraints(pod: Pod, action: str) -> list[tuple[TopologySpreadConstrai
     """A pod's own constraints with one `whenUnsatisfiable`, each with its complete selector."""
     labels = pod.metadata.labels
     return [
-        (each, matcher_of(with_label_keys(each.label_selector, labels, each.match_label_keys)))
-        for each in pod.spec.topology_spread_constraints
-        if each.when_unsatisfiable == action
+        (
+            constraint,
+            matcher_of(with_label_keys(constraint.label_selector, labels, constraint.match_label_keys)),
+        )
+        for constraint in pod.spec.topology_spread_constraints
+        if constraint.when_unsatisfiable == action
     ]
+
+
+def _selects_nodes(pod: Pod) -> bool:
+    """Whether only some nodes count, because the pod can't go to the others."""
+    return bool(pod.spec.node_selector or pod.spec.affinity.node_affinity)
+
+
+def _helps_itself(pod: Pod, before: Pod) -> bool:
+    """Whether a pod has new labels or tolerations by which it may fit."""
+    constraints = pod.spec.topology_spread_constraints
+    honors_taints = any(constraint.node_taints_policy == "Honor" for constraint in constraints)
+    if honors_taints and before.spec.tolerations != pod.spec.tolerations:
+        return True
+    return _matches_otherwise(_required_selectors(pod), before, pod)
+
+
+def _may_be_helped_by_pod(pod: Pod, placed: Pod, change: AnyChange) -> bool:
+    """Whether other pods count than before a change of a pod that has a node."""
+    if placed.metadata.namespace != pod.metadata.namespace:
+        return False
+    before = change.before if isinstance(change.before, Pod) else None
+    if change.kind == Kind.MODIFIED and before and _begins_to_end(before, placed):
+        before = None  # it isn't counted any more
+    if not pod.spec.topology_spread_constraints:  # whether a service selects the pod isn't known here
+        return before is None or before.metadata.labels != placed.metadata.labels
+    selectors = _required_selectors(pod)
+    if change.kind == Kind.MODIFIED and before:
+        return _matches_otherwise(selectors, before, placed)
+    return any(selector is not None and selector.matches(placed.metadata.labels) for selector in selectors)
+
+
+def _required_selectors(pod: Pod) -> list[Matcher | None]:
+    return [selector for _, selector in _own_constraints(pod, "DoNotSchedule")]
 
 
 def _begins_to_end(before: Pod, now: Pod) -> bool:
@@ -476,14 +398,10 @@ def _begins_to_end(before: Pod, now: Pod) -> bool:
 
 def _matches_otherwise(selectors: Sequence[Matcher | None], before: Pod, now: Pod) -> bool:
     """Whether a selector matches a pod before or after a change, but not both."""
+    old, new = before.metadata.labels, now.metadata.labels
     return any(
-        each is not None and each.matches(before.metadata.labels) != each.matches(now.metadata.labels)
-        for each in selectors
+        selector is not None and selector.matches(old) != selector.matches(new) for selector in selectors
     )
-
-
-def _has_all_labels(node: NodeInfo, constraints: Sequence[_Constraint]) -> bool:
-    return all(each.spec.topology_key in node.labels for each in constraints)
 
 
 def _rounded(total: float) -> int:

@@ -17,7 +17,7 @@ from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpe
 from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.node_info import NodeInfo, amount_left, amount_requested, capacity
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.node_resources_fit import LACKS, counts, with_devices
+from lib.scheduling.resource_scores import LACKS, is_scored, with_devices
 from lib.scheduling.resources import pod_requests
 from lib.scheduling.status import MAX_NODE_SCORE, SKIP, CycleState, Status
 
@@ -38,16 +38,16 @@ class NodeResourcesBalancedAllocationArgs(Args):
     def problems(self, path: str) -> Iterator[str]:
         """A line for each invalid field: `PATH: why`."""
         seen = set()
-        for i, each in enumerate(self.resources):
-            if each.name in seen:
-                yield f"{path}.resources[{i}].name: {each.name} is given twice"
-            seen.add(each.name)
-            if each.weight != 1:
+        for i, resource in enumerate(self.resources):
+            if resource.name in seen:
+                yield f"{path}.resources[{i}].name: {resource.name} is given twice"
+            seen.add(resource.name)
+            if resource.weight != 1:
                 yield f"{path}.resources[{i}].weight: must be 1"
 
     def for_plugin(self) -> dict[str, Any]:
         """Weights by name."""
-        return {"resources": {each.name: each.weight for each in self.resources}}
+        return {"resources": {resource.name: resource.weight for resource in self.resources}}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class NodeResourcesBalancedAllocation:
     ) -> Status | None:
         """SKIP if the pod requests nothing: else the most balanced node would get all such pods."""
         wanted = pod_requests(pod)
-        state[self.name] = {name: wanted.get(name, 0) for name in self.resources if counts(name, wanted)}
+        state[self.name] = {name: wanted.get(name, 0) for name in self.resources if is_scored(name, wanted)}
         if not cache.classes_by_resource.keys().isdisjoint(state[self.name]):
             state[BY_DEVICES] = cache
         return None if any(wanted.get(name) for name in self.resources) else SKIP

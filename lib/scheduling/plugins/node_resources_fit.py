@@ -1,10 +1,10 @@
 """NodeResourcesFit: a node must have enough free resources for the pod's requests.
 
 Requests count, not use: a node is full when its pods' requests reach its allocatable, even if it is idle.
-Scores compare the requests, including the pod's, with the allocatable, by one of three strategies.
+Scores compare the requests, including the pod's, with the allocatable, by one of three strategies
+(resource_scores.py).
 
-Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_allocation.go, least_allocated.go,
-most_allocated.go, requested_to_capacity_ratio.go
+Source: pkg/scheduler/framework/plugins/noderesources/fit.go
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec import field as struct_field
 
@@ -44,12 +44,19 @@ from lib.scheduling.node_info import (
 )
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
+from lib.scheduling.resource_scores import (
+    LACKS,
+    Shape,
+    Uses,
+    is_scored,
+    least_allocated,
+    most_allocated,
+    requested_to_capacity_ratio,
+    with_devices,
+)
 from lib.scheduling.resources import AT_LEAST, NATIVE, nodes_are_compared_by, pod_requests, requests_at_least
-from lib.scheduling.status import MAX_NODE_SCORE, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.status import CycleState, Status, unresolvable, unschedulable
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
-
-if TYPE_CHECKING:
-    from lib.scheduling.devices.cluster_devices import ClusterDevices
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
@@ -69,53 +76,10 @@ MANY = 16
 PER_RESOURCE = 5
 """What is left of a resource on a node takes as long to find out as so many comparisons."""
 
-LACKS = -1
-"""The score for a resource that a node lacks."""
-
 FREEST_TRIED = 3
 """Smaller requests are tried for so many of the nodes that lack the same resources."""
 
 BY_SHAPE = "RequestedToCapacityRatio"
-
-Shape = Sequence[tuple[int, int]]
-"""Points of a line: utilization (0 to 100), and the score (0 to 10) for it."""
-
-
-Uses = Iterable[tuple[int, int]]
-"""How much of a resource is used on each of some nodes, and of how much."""
-
-
-def least_allocated(wanted: int, uses: Uses) -> list[int]:
-    """The emptier, the better: the share that stays free. Without a call for each node: there are many."""
-    return [
-        (room - used - wanted) * MAX_NODE_SCORE // room if 0 < room >= used + wanted else 0 if room else LACKS
-        for used, room in uses
-    ]
-
-
-def most_allocated(wanted: int, uses: Uses) -> list[int]:
-    """The fuller, the better: the share that is used."""
-    return [min(used + wanted, room) * MAX_NODE_SCORE // room if room else LACKS for used, room in uses]
-
-
-def requested_to_capacity_ratio(shape: Shape, wanted: int, uses: Uses) -> list[int]:
-    """The score on the line that `shape` gives."""
-    points = [(at, ten * MAX_NODE_SCORE // 10) for at, ten in shape]
-    return [
-        _on_line(min((used + wanted) * 100 // room, 100), points) if room else LACKS for used, room in uses
-    ]
-
-
-def _on_line(at: int, points: Shape) -> int:
-    before = points[0]
-    for point in points:
-        if at <= point[0]:
-            if point is points[0]:
-                return point[1]
-            rise, run = point[1] - before[1], point[0] - before[0]
-            return before[1] + int(rise * (at - before[0]) / run)  # rounded towards zero, as in Go
-        before = point
-    return points[-1][1]
 
 
 class RequestedToCapacityRatioParam(Strict):
@@ -149,8 +113,8 @@ class ScoringStrategy(Strict):
         """A line for each invalid field: `PATH: why`."""
         types = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
         yield from not_among(f"{path}.type", self.type, types)
-        for i, each in enumerate(self.resources):
-            yield from not_between(f"{path}.resources[{i}].weight", each.weight, 1, 100)
+        for i, resource in enumerate(self.resources):
+            yield from not_between(f"{path}.resources[{i}].weight", resource.weight, 1, 100)
         ratio, place = self.requested_to_capacity_ratio, f"{path}.requestedToCapacityRatio"
         if self.type == "RequestedToCapacityRatio":
             yield from ratio.problems(place) if ratio else [f"{place}: is missing"]
@@ -182,8 +146,8 @@ class NodeResourcesFitArgs(Args):
         """Weights by name; the weights of a resource that is given twice add up."""
         strategy = self.scoring_strategy
         weights: dict[str, int] = {}
-        for each in strategy.resources:
-            weights[each.name] = weights.get(each.name, 0) + each.weight
+        for resource in strategy.resources:
+            weights[resource.name] = weights.get(resource.name, 0) + resource.weight
         shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
         line = {"shape": tuple((point.utilization, point.score) for point in shape)} if shape else {}
         return {
@@ -195,25 +159,19 @@ class NodeResourcesFitArgs(Args):
         }
 
 
-def _without_devices(wanted: Mapping[str, int], served: Set[str], node: NodeInfo) -> Mapping[str, int]:
-    """What a pod requests of the node itself: DynamicResources finds devices for the rest."""
-    return {name: each for name, each in wanted.items() if name not in served or capacity(node, name)}
-
-
 @dataclass(frozen=True)
 class NodeResourcesFit:
-    """Filters out nodes without room for the pod's requests or for one more pod; scores the others.
-
-    strategy: "LeastAllocated", "MostAllocated" or "RequestedToCapacityRatio", which uses `shape`. resources:
-    those that are scored, with weights. ignored_resources, ignored_resource_groups: extended resources that
-    are not filtered, by name, or by the part before the slash.
-    """
+    """Filters out nodes without room for the pod's requests or for one more pod; scores the others."""
 
     strategy: str = "LeastAllocated"
+    """Or "MostAllocated", or "RequestedToCapacityRatio", which uses `shape`."""
     resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
+    """The resources that are scored, with weights."""
     shape: Shape = ((0, 0), (100, 10))
     ignored_resources: frozenset[str] = frozenset()
+    """The names of extended resources that are not filtered."""
     ignored_resource_groups: frozenset[str] = frozenset()
+    """The same, by the part of the name before the slash."""
     name: str = "NodeResourcesFit"
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     args: ClassVar = NodeResourcesFitArgs
@@ -251,23 +209,26 @@ class NodeResourcesFit:
         if not isinstance(change.object, Node | Pod):
             return change.kind != Kind.DELETED and _serves(change, wanted)
         if node := new_node(change):
-            asked = wanted
-            if served := self.handle.cache and self.handle.cache.classes_by_resource:
-                wanted = _without_devices(wanted, served.keys(), node)
-            if pods_left(node) <= 0 or any(amount > capacity(node, name) for name, amount in wanted.items()):
-                return False
-            before = old_node(change)
-            return (
-                before is None
-                or any(capacity(node, name) > capacity(before, name) for name in ("pods", *wanted))
-                or any(capacity(before, name) for name in asked.keys() - wanted.keys())
-            )
-        if was := before_itself(pod, change):
-            return _requests_less(pod, was, pod_requests(was))
+            return self._could_take_now(node, old_node(change), wanted)
+        if before := before_itself(pod, change):
+            return _requests_less(pod, before, pod_requests(before))
         placed = placed_pod(change)
         if placed is None or change.kind == Kind.DELETED:
             return placed is not None
         return isinstance(change.before, Pod) and _requests_less(placed, change.before, wanted)
+
+    def _could_take_now(self, node: NodeInfo, before: NodeInfo | None, wanted: Mapping[str, int]) -> bool:
+        """Whether a node that is new, or has changed, could take these requests if it had no pods."""
+        of_node = wanted
+        if served := self.handle.cache and self.handle.cache.classes_by_resource:
+            of_node = _without_devices(wanted, served.keys(), node)
+        if pods_left(node) <= 0 or any(amount > capacity(node, name) for name, amount in of_node.items()):
+            return False
+        return (
+            before is None
+            or any(capacity(node, name) > capacity(before, name) for name in ("pods", *of_node))
+            or any(capacity(before, name) for name in wanted.keys() - of_node.keys())
+        )
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> None:
         """Sum up the pod's requests."""
@@ -298,11 +259,11 @@ class NodeResourcesFit:
             lacking = [lacks or room < needed for lacks, room in zip(lacking, left, strict=True)]
         if True not in lacking:
             return [None] * len(nodes)
-        asked = zip(nodes, lacking, strict=True)
-        return [_rejection(node, wanted) if lacks else None for node, lacks in asked]
+        with_lacking = zip(nodes, lacking, strict=True)
+        return [_rejection(node, wanted) if lacks else None for node, lacks in with_lacking]
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """How much is missing, and who has the most of it."""
+        """How much is missing, and which pod has the most of it."""
         if TOO_MANY_PODS in status.reasons:
             yield f"has {len(node.pods)} of {capacity(node, 'pods')} pods"
         for name, wanted in pod_requests(pod).items():
@@ -318,39 +279,25 @@ class NodeResourcesFit:
                 others = pods_text(cache.nominator.nominated_before_on(node.name, pod))
                 yield f"{needs}, {amount(name, left)} free is kept for {others}"
             else:
-                most = max(node.pods, key=lambda each: pod_requests(each).get(name, 0))
-                has = amount(name, pod_requests(most).get(name, 0))
+                largest = max(node.pods, key=lambda other: pod_requests(other).get(name, 0))
+                has = amount(name, pod_requests(largest).get(name, 0))
                 free = f"{amount(name, left)} of {amount(name, total)} free"
-                yield f"{needs}, {free}: {most} has {has}"
+                yield f"{needs}, {free}: {largest} has {has}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Request less: as much as the freest nodes have of what they lack."""
         from lib.scheduling import edits  # here, as few runs explain
 
         requests = _positive(pod)
-        best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
-        for node in cache.node_list:
-            lacking = {
-                name: max(amount_left(node, name), 0)
-                for name, wanted in requests.items()
-                if wanted > amount_left(node, name)
-            }
-            if not lacking or pods_left(node) <= 0:
-                continue
-            status = rejected.get(node.name)
-            reasons = status.reasons if status else ()
-            first = any(INSUFFICIENT.format(name) in reasons for name in lacking)
-            share = min(left / requests[name] for name, left in lacking.items())
-            best.setdefault((not first, frozenset(lacking)), []).append((share, lacking))
-        for kind, found in sorted(best.items(), key=lambda each: (each[0][0], len(each[0][1]))):
-            found.sort(key=lambda each: each[0], reverse=True)
+        for lacked, by_share in _nodes_by_lacked(requests, cache, rejected):
+            by_share.sort(key=lambda node: node[0], reverse=True)
             tried: list[dict[str, int]] = []
-            for _, lacking in found:
-                rounded = {name: _rounded(name, left) for name, left in sorted(lacking.items())}
+            for _, left_on_node in by_share:
+                rounded = {name: _rounded(name, left) for name, left in sorted(left_on_node.items())}
                 if rounded not in tried and len(tried) < FREEST_TRIED:
                     tried.append(rounded)
                     words = listed(_less_text(name, left, requests[name]) for name, left in rounded.items())
-                    yield Remedy(words, partial(edits.requesting, wanted=rounded), one_of=(self.name, kind))
+                    yield Remedy(words, partial(edits.requesting, wanted=rounded), one_of=(self.name, lacked))
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Sum up the pod's requests for scoring, with defaults for containers that request nothing.
@@ -362,7 +309,7 @@ class NodeResourcesFit:
         state[TO_SCORE] = [
             (name, wanted.get(name, 0), weight, cache.devices if name in served else None)
             for name, weight in self.resources.items()
-            if counts(name, wanted)
+            if is_scored(name, wanted)
         ]
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
@@ -373,16 +320,18 @@ class NodeResourcesFit:
             uses: Uses = zip(nodes.values(find, name), nodes.values(capacity, name), strict=True)
             if devices:
                 uses = with_devices(uses, nodes, name, devices)
-            found = self._score(wanted, uses)
-            all_count = all_count and LACKS not in found
-            scores.append(found if weight == 1 else [max(each * weight, LACKS) for each in found])
+            of_resource = self._score(wanted, uses)
+            all_count = all_count and LACKS not in of_resource
+            scores.append(
+                of_resource if weight == 1 else [max(score * weight, LACKS) for score in of_resource]
+            )
             weights.append(weight)
         if not scores:
             return [0] * len(nodes)
         if all_count:
-            of_all = sum(weights)
-            return [total // of_all for total in map(sum, zip(*scores, strict=True))]
-        return [self._mean(each, weights) for each in zip(*scores, strict=True)]
+            total_weight = sum(weights)
+            return [total // total_weight for total in map(sum, zip(*scores, strict=True))]
+        return [self._mean(of_node, weights) for of_node in zip(*scores, strict=True)]
 
     def _mean(self, scores: Sequence[int], weights: Sequence[int]) -> int:
         """The mean of the weighted scores that count. With a shape, scores of 0 don't count either."""
@@ -405,6 +354,11 @@ def _serves(change: AnyChange, wanted: Mapping[str, int]) -> bool:
     """Whether a DeviceClass serves a resource now (fit.go, isSchedulableAfterDeviceClassEvent)."""
     before = served_by(change.before)
     return any(name in wanted and name not in before for name in served_by(change.object))
+
+
+def _without_devices(wanted: Mapping[str, int], served: Set[str], node: NodeInfo) -> Mapping[str, int]:
+    """What a pod requests of the node itself: DynamicResources finds devices for the rest."""
+    return {name: amount for name, amount in wanted.items() if name not in served or capacity(node, name)}
 
 
 def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
@@ -435,20 +389,35 @@ def _requests_less(now: Pod, before: Pod, resources: Iterable[str]) -> bool:
     return any(new.get(name, 0) < old.get(name, 0) for name in resources)
 
 
-def counts(name: str, wanted: Mapping[str, int]) -> bool:
-    """Whether a resource is scored for a pod with these requests; some are, whatever it requests."""
-    return name in NATIVE or (bool(wanted.get(name)) and nodes_are_compared_by(name))
+Lacked = tuple[bool, frozenset[str]]
+"""The resources that a node lacks, and before them, whether these are not why it was rejected."""
+
+Left = tuple[float, dict[str, int]]
+"""What a node has left of each resource that it lacks; and before that, its least share of a request."""
 
 
-def with_devices(
-    uses: Uses, nodes: NodeSlice, name: str, devices: ClusterDevices
-) -> Iterator[tuple[int, int]]:
-    """For each node, how much of a resource is used, and of how much. Devices serve it where there is none.
+def _nodes_by_lacked(
+    requests: Mapping[str, int], cache: Cache, rejected: Rejected
+) -> list[tuple[Lacked, list[Left]]]:
+    """The nodes that lack something, those together that lack the same resources.
 
-    Source: calculateResourceAllocatableRequest in resource_allocation.go
+    First those that were rejected for that, then those that lack the fewest resources.
     """
-    for use, node in zip(uses, nodes, strict=True):
-        yield use if use[1] else devices.use(name, node)
+    by_lacked: dict[Lacked, list[Left]] = {}
+    for node in cache.node_list:
+        lacking = {
+            name: max(amount_left(node, name), 0)
+            for name, wanted in requests.items()
+            if wanted > amount_left(node, name)
+        }
+        if not lacking or pods_left(node) <= 0:
+            continue
+        status = rejected.get(node.name)
+        reasons = status.reasons if status else ()
+        is_reason = any(INSUFFICIENT.format(name) in reasons for name in lacking)
+        share = min(left / requests[name] for name, left in lacking.items())
+        by_lacked.setdefault((not is_reason, frozenset(lacking)), []).append((share, lacking))
+    return sorted(by_lacked.items(), key=lambda item: (item[0][0], len(item[0][1])))
 
 
 def _less_text(name: str, left: int, wanted: int) -> str:

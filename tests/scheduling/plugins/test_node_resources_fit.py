@@ -19,7 +19,8 @@ from lib.kube.devices import DeviceClass
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.handle import Handle
-from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit, Shape, requested_to_capacity_ratio
+from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from lib.scheduling.resource_scores import Shape, requested_to_capacity_ratio
 
 # --- which nodes are out ----------------------------------------------------------------------------------
 

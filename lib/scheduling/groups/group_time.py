@@ -1,8 +1,8 @@
-"""How much time groups may take that need long and don't fit, so that they don't hold up all other pods.
+"""Limits the time of groups that need long and don't fit, so that they don't hold up all other pods.
 
-Each attempt to place a group of a thousand pods takes a second or more, in which nothing else can be placed.
-A group that waits for room is tried after each pod that ends. So slow groups take a tenth of the time in the
-long run, and pods that are ready at the same time go first.
+An attempt to place a group of a thousand pods takes a second or more. Nothing else can be placed meanwhile.
+A group that waits for room is tried after each pod that ends. So slow groups get a tenth of the time in the
+long run, and pods that are ready at the same time are tried before them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,27 +15,26 @@ SHARE = 0.1
 """The part of the time that slow groups get."""
 
 USUAL = 0.05
-"""A group isn't slow that takes no more seconds than this."""
+"""A group is slow if an attempt takes more seconds than this."""
 
 MOST_GROUPS = 1_000
 """So many slow groups are remembered at most."""
 
 
 class GroupTime:
-    """Which slow groups may be tried. All times are in seconds.
-
-    slow: the groups, in the order in which they were tried the last time.
-    """
+    """Which slow groups may be tried. All times are in seconds."""
 
     def __init__(self) -> None:
         self.slow: dict[PodGroupRef, None] = {}
-        self._next_at = 0.0  # when the next one may be tried
+        """The slow groups; those first that have waited longest since they were tried."""
+        self._next_at = 0.0
+        """When the next one may be tried."""
 
     def in_turn(self, pods: Iterable[Pod], now: float) -> list[Pod]:
         """The pods in the order in which they are tried now.
 
-        Of all slow groups only the one that has waited longest is tried, after all other pods, and none if
-        they have had their time.
+        Of the slow groups, only the one that has waited longest is tried, after all other pods. None is tried
+        if slow groups have had their share of the time.
         """
         others, of_slow = list[Pod](), dict[PodGroupRef, list[Pod]]()
         for pod in pods:
@@ -48,17 +47,17 @@ class GroupTime:
         return others
 
     def took(self, decisions: Sequence[Decision], now: float) -> None:
-        """Note how long the attempt to place a group took that has ended."""
+        """Note how long an attempt to place a group took."""
         group = group_of(decisions[0].pod) if decisions else None
         if not group:
             return
         self.slow.pop(group, None)
-        if not all(each.outcome in PLACED for each in decisions):
+        if not all(decision.outcome in PLACED for decision in decisions):
             self.took_in_vain(group, decisions, now)
 
     def took_in_vain(self, group: PodGroupRef, decisions: Sequence[Decision], now: float) -> None:
         """Note how long an attempt took that didn't place its group. decisions: those that were made."""
-        seconds = sum(each.seconds for each in decisions)
+        seconds = sum(decision.seconds for decision in decisions)
         if seconds <= USUAL:
             return
         self.slow.pop(group, None)

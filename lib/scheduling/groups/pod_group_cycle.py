@@ -30,19 +30,19 @@ ANY_NODE = "any"
 
 
 class GroupAttempt:
-    """An attempt to place a group. It can be made in parts, between which other pods are placed.
-
-    group: None for a single pod. decisions: those that were made until now.
-    """
+    """An attempt to place a group. It can be made in parts, between which other pods are placed."""
 
     def __init__(self, pods: list[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> None:
-        self.pods, self.group = pods, group_of(pods[0])
+        self.pods = pods
+        self.group = group_of(pods[0])
+        """None for a single pod."""
         self._cache, self._schedulers = cache, schedulers
         self.decisions: list[Decision] = []
+        """The decisions that were made until now."""
         self._steps = _attempt(pods, cache, schedulers, self.decisions)
 
     def go_on(self, has_time: Callable[[], bool]) -> list[Decision] | None:
-        """Go on while there is time, at least with one pod. Returns the decisions; None if it isn't over."""
+        """Go on while there is time, at least with one pod. Returns the decisions; None if pods are left."""
         try:
             next(self._steps)
             while has_time():
@@ -55,12 +55,12 @@ class GroupAttempt:
     @property
     def placed(self) -> list[Decision]:
         """The decisions until now for pods that got a node."""
-        return [each for each in self.decisions if each.outcome in PLACED]
+        return [decision for decision in self.decisions if decision.outcome in PLACED]
 
     @property
     def is_overtaken(self) -> bool:
         """Whether one of its pods has changed or gone since it began, or has lost its node."""
-        lives, placed = self._cache.lives, {pod_key(each.pod) for each in self.placed}
+        lives, placed = self._cache.lives, {pod_key(decision.pod) for decision in self.placed}
         for pod in self.pods:
             life = lives.get(pod_key(pod))
             if not life or life.leaving:
@@ -72,14 +72,14 @@ class GroupAttempt:
         return False
 
     def undo(self) -> list[Decision]:
-        """Undo what was decided. Returns what is left of the decisions for pods that had a node until now."""
+        """Undo what was decided. Returns the undone decisions for the pods that had a node until now."""
         self._steps.close()
         phase_of = self._cache.lives.phase_of
-        had_node = [each for each in self.placed if phase_of(each.pod) in UNSENT]
-        for each in self.decisions:
-            if each.outcome not in PLACED:
-                undo_preemption(each, self._cache)
-        return [self._schedulers[each.pod.spec.scheduler_name].undo(each, self._cache) for each in had_node]
+        had_node = [decision for decision in self.placed if phase_of(decision.pod) in UNSENT]
+        for decision in self.decisions:
+            if decision.outcome not in PLACED:
+                undo_preemption(decision, self._cache)
+        return [_undo(decision, self._cache, self._schedulers) for decision in had_node]
 
 
 def schedule_pod_group(
@@ -94,13 +94,14 @@ def schedule_pod_group(
 def _attempt(
     pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler], decisions: list[Decision]
 ) -> Generator[None, None, list[Decision]]:
-    """Schedule a single pod, or a group. Of a group its quorum gets nodes, or no pod does.
+    """Schedule a single pod, or a group. Enough pods of a group get a node, or none does.
 
-    When so many pods of a group have failed that the others are too few, these are unreserved, and those that
-    come after aren't tried. The ones that failed the last time are tried first: mostly they fail again. Pods
-    are evicted only where that makes room for enough pods of the group, and never one of the group itself.
-    Until they have left, room is kept for all of the group. When enough pods have nodes, each of the others
-    may preempt for itself. After an unexpected error, the decisions for the pods before are undone.
+    - When more pods have failed than may fail, the others lose their nodes, and no more pods are tried.
+    - The pods that failed the last time are tried first, because mostly they fail again.
+    - Pods are evicted only where that makes room for enough pods of the group, and no pod of the group is.
+      Until the victims have left, room is kept for all of the group.
+    - When enough pods have nodes, each of the others may preempt for itself.
+    - After an unexpected error, the decisions for the pods before are undone.
 
     It yields after each pod. decisions: those that are made are added here.
     """
@@ -115,25 +116,25 @@ def _attempt(
     must_place = quorum.must_place(len(pods), placed)
     most_failed = len(pods) - must_place
     if failed := (yield from _failed_again(pods, most_failed + 1, cache, schedulers)):
-        why, known = _why(failed[0], quorum), {pod_key(each.pod): each for each in failed}
-        return [known.get(pod_key(pod)) or _rejected(pod, cache, why, REJECTING) for pod in pods]
+        why, decided = _why(failed[0], quorum), {pod_key(decision.pod): decision for decision in failed}
+        return [decided.get(pod_key(pod)) or _rejected(pod, cache, why, REJECTING) for pod in pods]
     yield from _try_each(pods, most_failed, cache, schedulers, decisions)
-    failed = [each for each in decisions if each.outcome not in PLACED]
-    waiting = {pod_key(each.pod) for each in failed if _waits_for_victims(each, pods, cache)}
+    failed = [decision for decision in decisions if decision.outcome not in PLACED]
+    waiting = {pod_key(decision.pod) for decision in failed if _waits_for_victims(decision, pods, cache)}
     have_node = len(decisions) - len(failed)
     is_enough, will_be = have_node >= must_place, have_node + len(waiting) >= must_place
     ended = [
-        end_nomination(undo_preemption(each, cache), cache)
-        if each.nominated and not (will_be and pod_key(each.pod) in waiting)
-        else each
-        for each in decisions
+        end_nomination(undo_preemption(decision, cache), cache)
+        if decision.nominated and not (will_be and pod_key(decision.pod) in waiting)
+        else decision
+        for decision in decisions
     ]
     if is_enough:
-        for each in ended:
-            each.state[REJECTING] = quorum
+        for decision in ended:
+            decision.state[REJECTING] = quorum
         return ended
     why = _why(failed[0], quorum)
-    untried = (_rejected(each, cache, why, REJECTING) for each in pods[len(decisions) :])
+    untried = (_rejected(pod, cache, why, REJECTING) for pod in pods[len(decisions) :])
     return [*_undo_placed(ended, why, cache, schedulers, keep_room=will_be), *untried]
 
 
@@ -144,7 +145,7 @@ def _try_each(
     schedulers: Mapping[str, Scheduler],
     decisions: list[Decision],
 ) -> Iterator[None]:
-    """Schedule one pod after the other, until more have failed for good than may fail."""
+    """Schedule one pod after the other, until more have failed for good than may fail. Yields after each."""
     failed = 0
     try:
         for pod in pods:
@@ -154,13 +155,17 @@ def _try_each(
                 break
             yield
     except Exception:
-        for each in decisions:
-            schedulers[each.pod.spec.scheduler_name].undo(each, cache)
+        for decision in decisions:
+            _undo(decision, cache, schedulers)
         raise
 
 
+def _undo(decision: Decision, cache: Cache, schedulers: Mapping[str, Scheduler]) -> Decision:
+    return schedulers[decision.pod.spec.scheduler_name].undo(decision, cache)
+
+
 def _why(failed: Decision, quorum: Quorum) -> str:
-    """Why other pods of a group have no node, if this one has none."""
+    """Why the other pods of a group have no node. failed: for the first pod that has none."""
     group = group_of(failed.pod)
     assert group
     needs = NEEDS if quorum.all_or_none else NEEDS_SOME
@@ -168,7 +173,7 @@ def _why(failed: Decision, quorum: Quorum) -> str:
 
 
 def _waits_for_victims(decision: Decision, pods: Iterable[Pod], cache: Cache) -> bool:
-    """Whether a pod without a node gets one when others leave, and none of these is of its own group."""
+    """Whether a pod without a node gets one when others leave, none of which is of its own group."""
     own = {pod_key(pod) for pod in pods}
     victims = map(pod_key, (*decision.victims, *decision.preempted_held))
     return own.isdisjoint(victims) and not _is_hopeless(decision, cache)
@@ -186,19 +191,20 @@ def _is_hopeless(decision: Decision, cache: Cache) -> bool:
 def _failed_again(
     pods: Sequence[Pod], enough: int, cache: Cache, schedulers: Mapping[str, Scheduler]
 ) -> Generator[None, None, list[Decision]]:
-    """The decisions for pods of a group that failed the last time, if so many fail again for good.
+    """The decisions for some pods of a group that failed the last time, if they all fail again for good.
 
-    Empty if one of them doesn't, or if others of the group may help them, such as a pod that they want to be
-    near to: these are tried in their turn. It yields after each.
+    Empty if one of them doesn't, or if there are not enough of them. Empty, too, if another pod of the group
+    may help them, for example because they must be near to it: they are tried in their turn then. It yields
+    after each pod.
     """
-    likely = [each for each in pods if _has_failed(cache.lives.get(each.metadata.uid))][:enough]
+    likely = [pod for pod in pods if _has_failed(cache.lives.get(pod.metadata.uid))][:enough]
     if len(likely) < enough:
         return []
     failed: list[Decision] = []
     for pod in likely:
         decision = schedulers[pod.spec.scheduler_name].schedule_one(pod, cache)
         if not _is_hopeless(decision, cache):
-            schedulers[pod.spec.scheduler_name].undo(decision, cache)
+            _undo(decision, cache, schedulers)
             return []
         failed.append(decision)
         yield
@@ -206,7 +212,10 @@ def _failed_again(
 
 
 def _has_failed(life: PodLife | None) -> bool:
-    """Whether a pod itself was rejected the last time. Room that was made for it is looked at in its turn."""
+    """Whether a pod was rejected the last time, and not because of its group.
+
+    A nominated pod isn't meant: room was made for it.
+    """
     if life is None or life.nominated or not life.rejected_by:
         return False
     return FOR_ITS_GROUP.isdisjoint(life.rejected_by)
@@ -215,36 +224,39 @@ def _has_failed(life: PodLife | None) -> bool:
 def _may_be_helped(
     failed: Sequence[Decision], pods: Iterable[Pod], schedulers: Mapping[str, Scheduler]
 ) -> bool:
-    """Whether one of some pods may get a node when others of its group are placed: the plugins say that."""
-    if not all(each.rejected_by for each in failed):
+    """Whether a plugin says that one of the failed pods may fit when others of its group are placed.
+
+    failed: the decisions for these pods. pods: all pods of the group.
+    """
+    if not all(decision.rejected_by for decision in failed):
         return True
     lives = PodLives()
-    hints = QueueingHints({name: each.profile for name, each in schedulers.items()}, lives)
-    for each in failed:
-        life = lives.of(each.pod)
-        life.rejected_by = each.rejected_by
+    hints = QueueingHints({name: scheduler.profile for name, scheduler in schedulers.items()}, lives)
+    for decision in failed:
+        life = lives.of(decision.pod)
+        life.rejected_by = decision.rejected_by
         hints.add(life)
     itself = pod_key(failed[0].pod) if len(failed) == 1 else ""
-    placed = (with_parts(each, spec={"node_name": ANY_NODE}) for each in pods if pod_key(each) != itself)
-    return any(hints.helped(Change(Kind.ADDED, each)) for each in placed)
+    placed = (with_parts(pod, spec={"node_name": ANY_NODE}) for pod in pods if pod_key(pod) != itself)
+    return any(hints.helped(Change(Kind.ADDED, pod)) for pod in placed)
 
 
 def recheck_pod_group(
     pods: Iterable[Pod], cache: Cache, schedulers: Mapping[str, Scheduler], now: float
 ) -> list[Decision]:
-    """Run Permit, or PreBind, again for a pod that is held, or for those pods of a group that are.
+    """Run Permit, or PreBind, again for a pod that is held, or for the held pods of a group.
 
-    If one of a group doesn't get its node, for example because it was preempted, the others don't either.
+    If a pod of a group doesn't get its node, for example because it was preempted, the others don't either.
     Returns the decisions for the pods that don't wait any longer, or for which more is to be written.
     now: in seconds.
     """
     lives = [cache.lives.of(pod) for pod in pods]
     decisions = [schedulers[life.pod.spec.scheduler_name].recheck_permit(life, cache, now) for life in lives]
-    failed = [each for each in decisions if each.outcome not in PLACED]
+    failed = [decision for decision in decisions if decision.outcome not in PLACED]
     if failed and (group := group_of(failed[0].pod)) and not is_reached_without(failed[0], group, cache):
         why = NEEDS.format(group=group.name, pod=failed[0].pod, why=failed[0].message)
         decisions = _undo_placed(decisions, why, cache, schedulers)
-    return [each for each in decisions if not each.only_waits]
+    return [decision for decision in decisions if not decision.only_waits]
 
 
 def _undo_placed(
@@ -255,24 +267,27 @@ def _undo_placed(
     *,
     keep_room: bool = False,
 ) -> list[Decision]:
-    """Take back the nodes of a group's pods, as one of them has none.
+    """Take back the nodes of a group's pods, as one of the pods has none.
 
-    keep_room: that one waits for its victims to leave, so the others are nominated to their nodes meanwhile.
-    Else they are nominated to none: the group may never fit.
+    keep_room: the pod without a node waits for its victims to leave. So the others are nominated to their
+    nodes meanwhile. Otherwise they lose their nominations, because the group may never fit.
     Source: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go
     """
-    found = []
-    for each in decisions:
-        if each.outcome in PLACED:
-            each = replace(
-                schedulers[each.pod.spec.scheduler_name].unreserve_and_forget(each, cache),
+    undone = []
+    for decision in decisions:
+        if decision.outcome in PLACED:
+            node_name = decision.node_name
+            decision = replace(
+                schedulers[decision.pod.spec.scheduler_name].unreserve_and_forget(decision, cache),
                 outcome=Outcome.UNSCHEDULABLE,
                 message=why,
                 rejecting_plugin=REJECTING,
             )
-            each = nominate(each, cache, each.node_name, ()) if keep_room else end_nomination(each, cache)
-        found.append(each)
-    return found
+            decision = (
+                nominate(decision, cache, node_name, ()) if keep_room else end_nomination(decision, cache)
+            )
+        undone.append(decision)
+    return undone
 
 
 def _rejected(pod: Pod, cache: Cache, message: str, rejecting: str) -> Decision:

@@ -22,24 +22,24 @@ TO_COME = "waiting for PodGroup {} to be created"
 
 @dataclass(frozen=True)
 class Unknown:
-    """Why a group's quorum isn't known. plugin: instead of the name of a plugin that rejects its pods."""
+    """Why a group's quorum isn't known."""
 
     why: str
     plugin: str = UNKNOWN_SIZE
+    """What stands for the name of a plugin that rejects the group's pods."""
 
 
 @dataclass(frozen=True)
 class Quorum:
-    """How many pods of a group are needed. Those that have a node already count.
-
-    all_or_none: all pods of the group must get a node together, also if there are more than are needed.
-    Otherwise those that are left when enough have a node are like pods without a group. waits_as: instead of
-    a plugin's name, if pods are still to come.
-    """
+    """How many pods of a group must have a node."""
 
     needed: int
+    """Pods that have a node already count."""
     all_or_none: bool = False
+    """Whether all pods of the group must get a node together, also if there are more than are needed. If not,
+    the pods that are left when enough have a node are like pods without a group."""
     waits_as: str = REJECTING
+    """What stands for a rejecting plugin's name while pods are still to come."""
 
     @property
     def rule(self) -> str:
@@ -58,14 +58,14 @@ class Quorum:
 
 
 ALONE = Quorum(0)
-"""Of pods that needn't be placed together."""
+"""The quorum of pods that needn't be placed together."""
 
 
 def quorum_of(pods: Sequence[Pod], group: PodGroupRef | None, cache: Cache) -> Quorum | Unknown:
     """The quorum of the group of some pods, or why it isn't known.
 
-    Without its PodGroup, a pod with the coscheduling plugin's label is placed like any other; one that names
-    a PodGroup of Kubernetes waits. If that one could not be read, it is an error of each of the pods.
+    Without its PodGroup, a pod with the coscheduling plugin's label is placed like any other pod; a pod that
+    names a PodGroup of Kubernetes waits. If that PodGroup could not be read, each of the pods has an error.
     """
     if group is None:
         return ALONE
@@ -81,7 +81,7 @@ def quorum_of(pods: Sequence[Pod], group: PodGroupRef | None, cache: Cache) -> Q
 
 
 def _annotated(pods: Sequence[Pod], group: PodGroupRef) -> Quorum | Unknown:
-    """All pods, as many as the pods' annotations say; or why that isn't known."""
+    """The quorum that the pods' annotations say: all pods of the group. Or why it isn't known."""
     sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}
     if len(sizes) > 1:
         different = ", ".join(size if len(size) <= MAX_DIGITS else short(size) for size in sorted(sizes))

@@ -21,10 +21,10 @@ def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def guards(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the API server asks a budget before it evicts a pod: one with an empty selector guards all.
+    """Whether the API server asks a budget before it evicts a pod.
 
-    kube-scheduler's preemption ignores such a budget. Both ignore one whose selector is invalid. Source:
-    pkg/registry/core/pod/storage/eviction.go
+    A budget with an empty selector guards all pods there; kube-scheduler's preemption ignores such a budget.
+    Both ignore a budget whose selector is invalid. Source: pkg/registry/core/pod/storage/eviction.go
     """
     selector = budget.spec.selector
     return (
@@ -43,7 +43,8 @@ class DisruptionsLeft:
 
     def __init__(self) -> None:
         self._budgets: object = None
-        self._covering: dict[str, Sequence[int]] = {}  # by a leaving pod's uid: the indexes of its budgets
+        self._covering: dict[str, Sequence[int]] = {}
+        """By the uid of each leaving pod, the indexes of the budgets that cover it."""
 
     def of(self, budgets: Sequence[PodDisruptionBudget], leaving: Mapping[str, Pod]) -> tuple[int, ...]:
         """For each budget, how many more pods may be evicted; below 0 if it is violated already.

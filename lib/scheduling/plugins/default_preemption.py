@@ -31,7 +31,7 @@ NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 ON_THEIR_WAY = "preemption: not eligible due to a terminating pod on the nominated node."
 
 NO_CANDIDATE = "no candidate node for preemption"
-"""Extenders left no candidate."""
+"""The reason if extenders have left no candidate."""
 
 UNSEEN = "preemption: not possible as disruption budgets can't be seen."
 
@@ -56,19 +56,18 @@ class DefaultPreemptionArgs(Args):
 class DefaultPreemption:
     """Finds the node with the fewest and least important victims, among those that extenders agree to.
 
-    First some nodes are tried that may be the best, by NodesByHarm. If none of the other nodes can be better
-    than the best of these, it is picked. Else nodes are tried in the cache's order, without those that can't
-    be better. So the pick is the same as if no node had been left out, or a better one. With extenders no
-    node is left out: they choose among all candidates.
-
-    min_candidate_nodes_percentage, min_candidate_nodes_absolute: in the cache's order, nodes are tried until
-    there are so many candidates; the larger of both counts. More are tried only while every candidate would
-    violate a disruption budget.
+    First some nodes are tried that may be the best, by NodesByHarm. If no other node can be better than the
+    best of these, that one is picked. Else nodes are tried in the cache's order, without those that can't be
+    better. So the picked node is at least as good as if no node had been left out. With extenders no node is
+    left out, because they choose among all candidates.
     """
 
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     min_candidate_nodes_percentage: int = 10
+    """In the cache's order, nodes are tried until so many of them, in percent, are candidates. More are tried
+    only while every candidate would violate a disruption budget."""
     min_candidate_nodes_absolute: int = 100
+    """The same as a number of nodes; the larger of both counts."""
     name: str = "DefaultPreemption"
     args: ClassVar = DefaultPreemptionArgs
     needs: ClassVar = (PREEMPTION,)
@@ -91,7 +90,7 @@ class DefaultPreemption:
         rejected: Mapping[str, Rejection],
         why_not: "victims.WhyNot",
     ) -> PostFilterResult | Status:
-        """Try nodes in the cache; returns the victims of the best, or why there is none.
+        """Search for the best node. Returns it with its victims, or why there is none.
 
         A pod keeps its nomination if it isn't eligible, if extenders refuse its candidates, and as long as
         budgets can't be listed. NodeError if a filter fails on some nodes, and no other node is a candidate.
@@ -122,10 +121,10 @@ class DefaultPreemption:
         if not best and tries.errors:
             raise NodeError(f"preemption: {label_syntax.together([*tries.errors])}")
         if not best:
-            found = search.no_candidate(cache, tries.failed, len(tries.potential_nodes))
+            result = search.no_candidate(cache, tries.failed, len(tries.potential_nodes))
             # A budget that can't be decoded may protect a pod that would help.
             unread = {BUDGETS_UNSEEN} if cache.looked_up.budgets_unread else set()
-            return replace(found, rejected_by=found.rejected_by | unread)
+            return replace(result, rejected_by=result.rejected_by | unread)
         return PostFilterResult(best.node_name, best.pods)
 
     def _enough(self, tries: "search.Search") -> int:

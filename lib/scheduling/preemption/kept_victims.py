@@ -25,10 +25,11 @@ Answer = Victims | Rejection
 
 
 class KeptForKind(Follower):
-    """For one kind of pods, by node name: the pods that are nominated there, and the result."""
+    """The results for one kind of pods."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, tuple[Sequence[Pod], Answer]] = {}
+        """By node name, the pods that were nominated to the node, and the result."""
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Drop the results of nodes that have changed."""
@@ -39,16 +40,16 @@ class KeptForKind(Follower):
     def answer(self, node_name: str, nominated: Sequence[Pod], find: Callable[[str], Answer]) -> Answer:
         """The result for a node: the one that is kept, if the pods that are nominated there are the same.
 
-        It isn't kept if a nominated pod has affinity terms or volumes: pods are alike if no filter can tell
-        them apart beside the pods in the cluster. The terms or volumes of another pod may tell them apart.
+        The result isn't kept if a nominated pod has affinity terms or volumes. That pods are alike means that
+        no filter can tell them apart beside the pods in the cluster. Beside such a nominated pod, one may.
         """
         before, kept = self._by_node.get(node_name, ((), None))
         if kept is not None and len(nominated) == len(before) and all(map(is_, nominated, before)):
             return kept
-        found = find(node_name)
-        if not any(terms_of(each) or has_volumes(each) for each in nominated):
-            self._by_node[node_name] = nominated, found
-        return found
+        answer = find(node_name)
+        if not any(terms_of(pod) or has_volumes(pod) for pod in nominated):
+            self._by_node[node_name] = nominated, answer
+        return answer
 
 
 class KeptVictims:

@@ -19,7 +19,7 @@ The lower, the better: of nodes where the harm is the same, the first in the lis
 
 
 class NodesByHarm(OfEachNode[Harm | None]):
-    """The nodes with pods by their bounds: the harm of evicting the least important pod alone.
+    """The nodes with pods, by a lower bound of the harm: that of evicting the least important pod alone.
 
     The harm is more if that pod is not enough, may not be evicted, or is protected by a disruption budget.
     """
@@ -30,7 +30,7 @@ class NodesByHarm(OfEachNode[Harm | None]):
 
     @classmethod
     def of(cls, cache: Cache) -> "NodesByHarm":
-        """The nodes of a cluster. The result is kept; only nodes whose pods have changed get new bounds."""
+        """The nodes of a cluster. They are kept: only nodes whose pods have changed get new bounds."""
         return cache.kept.get("nodes by harm", cls, cache)
 
     def _put(self, i: int, value: Harm | None) -> None:
@@ -45,6 +45,6 @@ class NodesByHarm(OfEachNode[Harm | None]):
         return takewhile(lambda rank: rank[0].highest < priority, self._ranks)
 
     def may_beat(self, best: Rank | None, i: int) -> bool:
-        """Whether the node with this index may be better than the best candidate; None: there is none."""
+        """Whether the node with this index may be better than `best`; yes if there is no best one yet."""
         bound = self.values[i]
         return best is None or (bound is not None and (bound, i) < best)

@@ -14,13 +14,13 @@ from lib.scheduling.pod_life import UNSENT
 def nominate(decision: Decision, cache: Cache, node_name: str, victims: tuple[Pod, ...]) -> Decision:
     """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
 
-    A victim whose binding isn't sent yet isn't deleted: it gives up its node. One that may be bound is
-    deleted. Pods of lower priority lose their nomination to the node, unless all victims are leaving already,
-    so that nothing is done for the pod (executor.go, prepareCandidateAsync).
+    A victim whose binding isn't sent yet isn't deleted, but gives up its node. A victim that may be bound is
+    deleted. Pods of lower priority lose their nomination to the node. They keep it if all victims are leaving
+    already, as nothing is done for the pod then (executor.go, prepareCandidateAsync).
     """
     nominator, phase_of = cache.nominator, cache.lives.phase_of
     cleared: tuple[Pod, ...] = ()
-    if any(not each.metadata.deletion_timestamp for each in victims):
+    if any(not victim.metadata.deletion_timestamp for victim in victims):
         cleared = tuple(nominator.less_important(decision.pod, node_name))
     for other in cleared:
         nominator.delete(other)
@@ -29,14 +29,14 @@ def nominate(decision: Decision, cache: Cache, node_name: str, victims: tuple[Po
     return replace(
         decision,
         nominated=node_name,
-        victims=tuple(each for each in victims if phase_of(each) not in UNSENT),
-        preempted_held=tuple(each for each in victims if phase_of(each) in UNSENT),
+        victims=tuple(victim for victim in victims if phase_of(victim) not in UNSENT),
+        preempted_held=tuple(victim for victim in victims if phase_of(victim) in UNSENT),
         cleared_nominations=cleared,
     )
 
 
 def undo_preemption(decision: Decision, cache: Cache) -> Decision:
-    """Undo a decision's nomination, and evict no pods for it: not all pods of its group have room."""
+    """Undo a decision's nomination, and evict no pods for it, as not all pods of its group have room."""
     if not decision.nominated:
         return decision
     cache.nominator.delete(decision.pod)
@@ -47,7 +47,7 @@ def undo_preemption(decision: Decision, cache: Cache) -> Decision:
 
 
 def end_nomination(decision: Decision, cache: Cache) -> Decision:
-    """An attempt that ends without a node ends an earlier nomination, too: its room is free for others."""
+    """An attempt has ended without a node. An earlier nomination ends, too: its room is free for others."""
     pod = decision.pod
     was_nominated = cache.nominator.node_of(pod) or pod.status.nominated_node_name or decision.waits_in
     cache.nominator.delete(pod)

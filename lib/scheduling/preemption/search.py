@@ -37,9 +37,9 @@ class Search:
         self._best: Victims | None = None
         self._best_rank: Rank | None = None
         self.failed = Counter[Rejection]()
-        """Why preemption doesn't help: on how many of the nodes that were tried."""
+        """The reasons why preemption doesn't help on nodes that were tried, each with the number of nodes."""
         self.errors: dict[str, None] = {}
-        """How filters failed on nodes that were tried, each text once."""
+        """The errors of filters on nodes that were tried, each text once."""
         self._disruptions_left = cache.disruptions_left()
 
     @cached_property
@@ -54,9 +54,9 @@ class Search:
         ]
 
     def likely_best(self) -> Victims | None:
-        """Try a few nodes that may be the best; None if another node may still be better.
+        """Try a few nodes that may be the best. None if another node may still be better.
 
-        `best` then compares the other nodes with these.
+        `best` then compares the other nodes with the best of these.
         """
         likely = (
             (bound, i)
@@ -79,18 +79,18 @@ class Search:
 
         better_only: leave out nodes that can't be better than the best so far.
         """
-        found: dict[str, Victims] = {}
+        candidates: dict[str, Victims] = {}
         for i in self.potential_nodes:
-            if len(found) >= enough and any(not each.violations for each in found.values()):
+            if len(candidates) >= enough and any(not victims.violations for victims in candidates.values()):
                 break
             if better_only and not self._by_harm.may_beat(self._best_rank, i):
                 continue
             answer = self._answer_of(i)
             if isinstance(answer, Victims):
-                found[answer.node_name] = answer
+                candidates[answer.node_name] = answer
             elif answer:
                 self.failed[answer] += 1
-        return found
+        return candidates
 
     def _answer_of(self, i: int) -> Victims | Rejection | None:
         """The victims on the node with this index, or why the pod would not fit there without them.
@@ -121,15 +121,19 @@ def potential(rejected: Mapping[str, Rejection]) -> int:
 
 
 def no_candidate(cache: Cache, failed: Counter[Rejection], potential: int) -> PostFilterResult:
-    """The result if no node is a candidate. failed: how often the potential nodes are rejected, and why."""
+    """The result if no node is a candidate.
+
+    failed: why the nodes were rejected that were tried, each with their number. potential: on how many nodes
+    evictions could help.
+    """
     reasons = Counter({NOT_HELPFUL: len(cache.nodes) - potential})
     for rejection, count in failed.items():
         for reason in rejection.status.reasons:
             reasons[reason] += count
     counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
     why = f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}."
-    by = frozenset(each.plugin for each in failed) - {NO_VICTIMS.plugin}
-    return PostFilterResult("", reasons=(why,), rejected_by=by)
+    plugins = frozenset(rejection.plugin for rejection in failed) - {NO_VICTIMS.plugin}
+    return PostFilterResult("", reasons=(why,), rejected_by=plugins)
 
 
 def might_help(rejection: Rejection | None) -> bool:
@@ -142,4 +146,4 @@ def victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Rejection
     name = cache.nominator.node_of(pod) or ""
     if name not in cache.nodes or (name in rejected and not might_help(rejected[name])):
         return False
-    return any(cache.is_leaving(each) for each in less_important(pod, name, cache))
+    return any(cache.is_leaving(other) for other in less_important(pod, name, cache))

@@ -23,26 +23,29 @@ _NOW = datetime.max.replace(tzinfo=UTC)
 
 
 class Harm(NamedTuple):
-    """The harm of preemption on a node. It is compared in the order of the fields; the lower, the better.
-
-    violations: victims that budgets protect. highest, total: the victims' highest priority, and the sum of
-    their priorities. number: of victims. age: at equal priority, victims that started later are preferred.
-    """
+    """The harm of preemption on a node. It is compared in the order of the fields; the lower, the better."""
 
     violations: int
+    """How many victims disruption budgets protect."""
     highest: int
+    """The victims' highest priority."""
     total: int
+    """The sum of their priorities."""
     number: int
+    """How many victims there are."""
     age: float
+    """It is lower if the victims of the highest priority started later."""
 
 
 @dataclass(frozen=True)
 class Victims:
-    """The victims on a node, the most important first. violations: how many of them budgets protect."""
+    """The victims on a node."""
 
     node_name: str
     pods: tuple[Pod, ...]
+    """The most important pod is first."""
     violations: int
+    """How many of them disruption budgets protect."""
 
     @cached_property
     def harm(self) -> Harm:
@@ -59,7 +62,7 @@ class Victims:
 def least_harm(pods: Collection[Pod]) -> Harm | None:
     """The least harm that preemption can do among these pods; None if there are no pods.
 
-    It is that of evicting the one of the lowest priority that started last.
+    That is the harm of evicting one pod: of those with the lowest priority, the one that started last.
     """
     if not pods:
         return None
@@ -71,27 +74,27 @@ def least_harm(pods: Collection[Pod]) -> Harm | None:
 def victims_on(
     pod: Pod, node_name: str, cache: Cache, why_not: WhyNot, disruptions_left: Sequence[int]
 ) -> Victims | Rejection:
-    """The victims with which a pod fits on a node; or why it doesn't fit even without all possible victims.
+    """The pods that must leave a node so that a pod fits there; or why it doesn't fit even then.
 
-    First all pods of lower priority are removed. Then as many as possible are put back: first those that a
-    disruption budget protects, in each case the most important first. disruptions_left: for each budget.
-    If that is all of them, no eviction helps: it was an extender, say, that refused the node. NodeError if a
-    filter fails without them.
+    First all pods of lower priority are removed. Then as many of them as possible are put back: first those
+    that a disruption budget protects, then the others, in each case the most important first. If all can be
+    put back, no eviction helps: an extender refused the node, for example.
+
+    disruptions_left: for each budget. NodeError if a filter fails while all these pods are removed.
     """
     potential = sorted(less_important(pod, node_name, cache), key=_least_important_last)
-    with cache.without(potential) as away:
+    with cache.without(potential) as removed:
         if rejection := why_not(node_name):
             return rejection
         protected, others = by_budget(potential, cache.looked_up.budgets or (), disruptions_left)
         victims: list[Pod] = []
         violations = 0
-        for each in [*protected, *others]:
-            away.give_back(each)
-            if _fits(node_name, why_not):
-                continue
-            away.take(each)
-            victims.append(each)
-            violations += each in protected
+        for candidate in [*protected, *others]:
+            removed.give_back(candidate)
+            if not _fits(node_name, why_not):
+                removed.take(candidate)
+                victims.append(candidate)
+                violations += candidate in protected
     if not victims:
         return NO_VICTIMS
     return Victims(node_name, tuple(sorted(victims, key=_least_important_last)), violations)
@@ -107,8 +110,8 @@ def _fits(node_name: str, why_not: WhyNot) -> bool:
 
 def less_important(pod: Pod, node_name: str, cache: Cache) -> list[Pod]:
     """The pods of a node that have a lower priority and may be evicted."""
-    on_node = cache.nodes[node_name].pods
-    return [each for each in on_node if each.spec.priority < pod.spec.priority and cache.may_evict(each)]
+    priority, others = pod.spec.priority, cache.nodes[node_name].pods
+    return [other for other in others if other.spec.priority < priority and cache.may_evict(other)]
 
 
 def pick_one(candidates: Iterable[Victims]) -> Victims:

@@ -102,14 +102,14 @@ def terms_of(pod: Pod) -> Terms:
 def _terms_of(pod: Pod) -> Terms:
     """Source: PodInfo.Update in pkg/scheduler/framework/types.go."""
     near, far = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity
-    weighted = (_required(near), _required(far), _preferred(near), _preferred(far))
-    problems = [next(filter(None, map(_problem, each)), "") for each in weighted]
+    fields = (_required(near), _required(far), _preferred(near), _preferred(far))
+    problems = [next(filter(None, map(_problem, terms)), "") for terms in fields]
     affinity, anti_affinity, preferred, preferred_anti = (
-        () if problem else tuple([_term(pod, *each) for each in terms])
-        for terms, problem in zip(weighted, problems, strict=True)
+        () if problem else tuple([_term(pod, term, weight) for term, weight in terms])
+        for terms, problem in zip(fields, problems, strict=True)
     )
-    wrong = [f"{name}: {each}" for name, each in zip(FIELDS, problems, strict=True) if each]
-    invalid = together(wrong) if wrong else ""
+    lines = [f"{name}: {problem}" for name, problem in zip(FIELDS, problems, strict=True) if problem]
+    invalid = together(lines) if lines else ""
     return Terms(affinity, anti_affinity, preferred, preferred_anti, invalid)
 
 
@@ -125,7 +125,7 @@ def _required(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]
 
 def _preferred(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
-    return [(each.pod_affinity_term, each.weight) for each in terms]
+    return [(term.pod_affinity_term, term.weight) for term in terms]
 
 
 def _term(pod: Pod, term: PodAffinityTerm, weight: int) -> Term:
@@ -156,11 +156,11 @@ def with_label_keys(
     """
     if selector is None or not (match or mismatch):
         return selector
-    said = {(each.key, each.operator) for each in selector.match_expressions}
+    written = {(expression.key, expression.operator) for expression in selector.match_expressions}
     wanted = [(key, "In") for key in match] + [(key, "NotIn") for key in mismatch]
     extra = tuple(
         Requirement(key, operator, (labels[key],))
         for key, operator in wanted
-        if key in labels and (key, operator) not in said
+        if key in labels and (key, operator) not in written
     )
     return LabelSelector(selector.match_labels, selector.match_expressions + extra)

@@ -94,11 +94,11 @@ def _all_of(terms: tuple[Term, ...]) -> Matcher | None:
     selectors = [term.selector for term in terms if term.selector is not None]
     if not terms or len(selectors) < len(terms):
         return None
-    said: list[Requirement] = []
-    for each in selectors:
-        said += [Requirement(key, "In", (value,)) for key, value in each.match_labels.items()]
-        said += each.match_expressions
-    return Matcher({}, said)
+    requirements: list[Requirement] = []
+    for selector in selectors:
+        requirements += [Requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
+        requirements += selector.match_expressions
+    return Matcher({}, requirements)
 
 
 class _PodsOfEach(_PodsByTopology):

@@ -17,10 +17,10 @@ NOT_ALLOWED = "node(s) didn't satisfy plugin(s) [{}]"
 
 
 class Attempt:
-    """Passed through the scheduling cycle, whose steps note here what they find out; `decide` ends it."""
+    """One attempt at a pod. The steps of its cycle note here what they find out; `decide` ends it."""
 
     results: PluginResults
-    """What is known of pods like this one. Set before all that reads it."""
+    """The kept results for pods like this one. The cycle's first step sets them."""
 
     def __init__(self, pod: Pod, cache: Cache, began: float = 0.0) -> None:
         self.pod, self.cache, self.began = pod, cache, began
@@ -31,7 +31,7 @@ class Attempt:
         self.allowed_nodes: dict[str, Set[str]] = {}
         """By PreFilter plugin, the names of the only nodes that it allows."""
         self.rejection: Rejection | None = None
-        """That of a PreFilter plugin: the pod fits nowhere."""
+        """The rejection by a PreFilter plugin, if the pod fits nowhere."""
         self.rejected: MutableMapping[str, Rejection] = {}
         """By node, why it doesn't fit."""
         self.decision: Decision | None = None

@@ -121,10 +121,10 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rejected_by(self) -> set[str]:
-        """The plugins that rejected the pod: NO_NODES if there is no node; empty if a plugin failed."""
+        """The plugins that rejected the pod; NO_NODES if there is no node; none after an error."""
         if self.outcome == Outcome.ERROR:
             return set()
-        plugins = {each.plugin for each in {*self.rejected.values()}} | {self.rejecting_plugin}
+        plugins = {rejection.plugin for rejection in {*self.rejected.values()}} | {self.rejecting_plugin}
         plugins |= self.rejected_after_preemption
         return plugins - {""} or {NO_NODES}
 

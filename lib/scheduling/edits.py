@@ -34,7 +34,7 @@ def patched(value: T, patch: Mapping[str, Any]) -> T:
     ValueError when there is no such field, or it can't have this value.
     """
     changed: msgspec.Struct = original(value)
-    fields = {each.encode_name: each for each in msgspec.structs.fields(changed)}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(changed)}
     for name, new in patch.items():
         if name not in fields:
             raise ValueError(f"{type(changed).__name__} has no field {name}")
@@ -48,8 +48,8 @@ def _patched_value(old: Any, new: Any, field: msgspec.structs.FieldInfo) -> Any:
     if isinstance(old, msgspec.Struct) and isinstance(new, Mapping):
         return patched(old, new)
     if isinstance(old, dict) and isinstance(new, Mapping):
-        added = {key: each for key, each in new.items() if each is not None}
-        kept = {key: each for key, each in old.items() if key not in new}
+        added = {key: value for key, value in new.items() if value is not None}
+        kept = {key: value for key, value in old.items() if key not in new}
         return kept | msgspec.convert(added, field.type, dec_hook=decode_hook)
     if new is None and not field.required:
         return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
@@ -70,7 +70,7 @@ def without_expression(pod: Pod, expression: Requirement) -> Pod | None:
         return None
     terms = []
     for term in required.node_selector_terms:
-        kept = tuple(each for each in term.match_expressions if each != expression)
+        kept = tuple(other for other in term.match_expressions if other != expression)
         terms.append(msgspec.structs.replace(term, match_expressions=kept))
     return with_required_nodes(pod, NodeSelector(tuple(terms)))
 
@@ -86,7 +86,7 @@ def without_required_terms(pod: Pod, which: str, terms: Collection[PodAffinityTe
     has = affinity.required_during_scheduling_ignored_during_execution
     left = msgspec.structs.replace(
         affinity,
-        required_during_scheduling_ignored_during_execution=[each for each in has if each not in terms],
+        required_during_scheduling_ignored_during_execution=[term for term in has if term not in terms],
     )
     return with_parts(pod, spec={"affinity": msgspec.structs.replace(pod.spec.affinity, **{which: left})})
 
@@ -106,12 +106,12 @@ def without_port(pod: Pod, port: HostPort) -> Pod:
         alone = Pod(pod.metadata, PodSpec(containers=[container]))
         if port not in host_ports(alone):
             return container
-        ports = [each for each in container.ports if (each.protocol, each.host_port) != port[1:]]
+        ports = [used for used in container.ports if (used.protocol, used.host_port) != port[1:]]
         return msgspec.structs.replace(container, ports=ports)
 
     parts = {
-        "containers": [freed(each) for each in pod.spec.containers],
-        "init_containers": [freed(each) for each in pod.spec.init_containers],
+        "containers": [freed(container) for container in pod.spec.containers],
+        "init_containers": [freed(container) for container in pod.spec.init_containers],
     }
     return with_parts(pod, spec=parts)
 
@@ -151,5 +151,5 @@ def _lessened(requests: Mapping[str, Quantity], name: str, by: int) -> dict[str,
 
 def uncordoned(node: Node) -> Node:
     """A copy of a node that isn't cordoned."""
-    taints = [each for each in node.spec.taints if each.key != CORDON_TAINT]
+    taints = [taint for taint in node.spec.taints if taint.key != CORDON_TAINT]
     return with_parts(node, spec={"unschedulable": False, "taints": taints})

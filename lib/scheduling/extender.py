@@ -126,7 +126,7 @@ class _BindingResult(_Answer):
 def _read(raw: Any, kind: type[T]) -> T:
     """Decode an object, or a list of them, whose field names may be in any case."""
     if isinstance(raw, list):
-        return msgspec.convert([_folded(each) for each in raw], kind)
+        return msgspec.convert([_folded(item) for item in raw], kind)
     return msgspec.convert(_folded(raw), kind)
 
 
@@ -163,7 +163,7 @@ class Extender:
         """Whether it is called for a pod. Requests are enough: the API server adds one for each limit."""
         containers = [*pod.spec.containers, *pod.spec.init_containers]
         return not self.managed_resources or any(
-            self.managed_resources & each.resources.requests.keys() for each in containers
+            self.managed_resources & container.resources.requests.keys() for container in containers
         )
 
     def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, Status]:
@@ -184,13 +184,13 @@ class Extender:
     def _passed(self, result: _FilterResult) -> set[str]:
         if self.node_cache_capable and result.node_names is not None:
             return set(result.node_names)
-        return {each.metadata.name for each in (result.nodes and result.nodes.items) or ()}
+        return {node.metadata.name for node in (result.nodes and result.nodes.items) or ()}
 
     def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """Nodes' scores by name: weighted, and scaled to the plugins' range."""
         found = self._ask(self.prioritize_verb, self._args(pod, nodes), list[_HostPriority])
         scale = self.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
-        return {each.host: each.score * scale for each in found}
+        return {priority.host: priority.score * scale for priority in found}
 
     def process_preemption(
         self, pod: Pod, candidates: Mapping[str, Victims], cache: Cache
@@ -204,10 +204,10 @@ class Extender:
             args = _PreemptionArgs(whole_pod, node_name_to_victims=sent)
         result = self._ask(self.preempt_verb, args, _PreemptionResult)
         with self._reading(self.preempt_verb):
-            answered = {name: _read(each, _MetaVictims) for name, each in (result.victims or {}).items()}
+            answered = {name: _read(raw, _MetaVictims) for name, raw in (result.victims or {}).items()}
         found = {}
         for name, victims in answered.items():
-            pods = [self._pod_on(name, _folded(each).get("uid", ""), cache) for each in victims.pods or ()]
+            pods = [self._pod_on(name, _folded(raw).get("uid", ""), cache) for raw in victims.pods or ()]
             if pods:
                 found[name] = Victims(name, tuple(pods), victims.violations)
             elif not self.ignorable:

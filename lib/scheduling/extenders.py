@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 class Extenders:
     """All extenders; the ignorable ones come last.
 
-    If an ignorable one fails, it is skipped and `warn` is called. Other failures raise ExtenderError.
+    If an ignorable extender fails, it is skipped, and `warn` is called. Other failures raise ExtenderError.
     """
 
     def __init__(
         self, extenders: "Iterable[Extender]" = (), warn: Callable[[str], None] = log.warning
     ) -> None:
-        self._extenders = sorted(extenders, key=lambda each: each.ignorable)
+        self._extenders = sorted(extenders, key=lambda extender: extender.ignorable)
         self._warn = warn
 
     def __bool__(self) -> bool:
@@ -38,7 +38,7 @@ class Extenders:
     @property
     def ignored_resources(self) -> frozenset[str]:
         """The resources that NodeResourcesFit ignores, because an extender manages them."""
-        return frozenset().union(*(each.ignored_resources for each in self._extenders))
+        return frozenset().union(*(extender.ignored_resources for extender in self._extenders))
 
     def filter(self, pod: Pod, nodes: "Sequence[NodeInfo]") -> dict[str, tuple[str, Status]]:
         """By the name of each rejected node: the extender that rejected it, and why."""
@@ -52,7 +52,7 @@ class Extenders:
         return refused
 
     def prioritize(self, pod: Pod, nodes: "Sequence[NodeInfo]") -> dict[str, dict[str, int]]:
-        """By extender, nodes' scores by name. One that fails gives no scores, as kube-scheduler does it."""
+        """By extender, nodes' scores by name. As in kube-scheduler, a failing extender gives no scores."""
         scores = {}
         for extender in self._interested(pod):
             if extender.prioritize_verb:
@@ -65,7 +65,7 @@ class Extenders:
     def process_preemption(
         self, pod: Pod, candidates: "Mapping[str, Victims]", cache: "Cache"
     ) -> "Mapping[str, Victims]":
-        """The candidates for preemption, by node, that all extenders leave."""
+        """The candidates for preemption to which all extenders agree, by node."""
         for extender in self._interested(pod):
             if extender.preempt_verb and candidates:
                 with self._going_on_without(extender):
@@ -82,7 +82,7 @@ class Extenders:
         return False
 
     def _interested(self, pod: Pod) -> "list[Extender]":
-        return [each for each in self._extenders if each.is_interested(pod)]
+        return [extender for extender in self._extenders if extender.is_interested(pod)]
 
     @contextmanager
     def _going_on_without(self, extender: "Extender") -> Iterator[None]:

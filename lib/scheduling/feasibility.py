@@ -21,7 +21,7 @@ MIN_FEASIBLE_NODES = 100
 MIN_PERCENTAGE = 5
 
 MOST_KEPT = 100
-"""So many results are kept at most of a node with nominated pods."""
+"""Of a node with nominated pods, at most so many results are kept."""
 
 _OnNode = tuple[Node, list[Pod], list[Pod]]
 """A node, its pods, and the pods that are nominated to it."""
@@ -33,12 +33,15 @@ class Feasibility:
     def __init__(self, framework: Framework, not_kept: PluginGroup, extenders: Extenders) -> None:
         self._framework, self._not_kept, self._extenders = framework, not_kept, extenders
         self._results = ResultCache(framework)
-        self._next_start = 0  # where the next search begins, so that all nodes get their turn
-        self._not_kept_filters = {each.plugin.name for each in self._not_kept.filters}
-        self._not_kept_plugins = self._not_kept_filters | {each.name for each in self._not_kept.pre_filters}
+        self._next_start = 0
+        """Where the next search begins, so that all nodes get their turn."""
+        self._not_kept_filters = {runner.plugin.name for runner in self._not_kept.filters}
+        self._not_kept_plugins = self._not_kept_filters | {
+            plugin.name for plugin in self._not_kept.pre_filters
+        }
 
     def find(self, attempt: Attempt) -> NodeSlice:
-        """The nodes that pass all filters, or enough of them. The attempt gets the others' rejections."""
+        """The nodes that pass all filters, or enough of these. The attempt gets the other rejections."""
         pod, cache = attempt.pod, attempt.cache
         with self._framework.point("PreFilter") as point:
             results = attempt.results = self._results.results_for(pod, cache)
@@ -107,21 +110,21 @@ class Feasibility:
         return NodeSlice(cache, feasible)
 
     def _rejections(self, attempt: Attempt, nodes: NodeSlice) -> list[Rejection | None]:
-        """For each of these nodes the first rejection; None where it fits."""
+        """For each of these nodes, the first rejection; None if the node fits."""
         pod, cache, skipped = attempt.pod, attempt.cache, attempt.skipped
-        found = attempt.results.rejections(nodes)
-        if filters := [each for each in self._not_kept.filters if each.plugin.name not in skipped]:
-            found = self._framework.run_filters(filters, found, attempt.state, pod, nodes)
+        rejections = attempt.results.rejections(nodes)
+        if filters := [runner for runner in self._not_kept.filters if runner.plugin.name not in skipped]:
+            rejections = self._framework.run_filters(filters, rejections, attempt.state, pod, nodes)
         nominated = cache.nominator.nominated_before(pod)
         for i, node in enumerate(nodes if nominated else ()):
             if others := nominated.get(node.name):
-                found[i] = self._kept_with_nominated_pods(attempt, node, others) or found[i]
-        return found
+                rejections[i] = self._kept_with_nominated_pods(attempt, node, others) or rejections[i]
+        return rejections
 
     def _kept_with_nominated_pods(
         self, attempt: Attempt, node: NodeInfo, nominated: list[Pod]
     ) -> Rejection | None:
-        """`_with_nominated_pods`; for pods that are alike it is kept until the node's pods change."""
+        """What `_with_nominated_pods` returns. For pods that are alike, it is kept until the node changes."""
         alike = attempt.state.get(ALIKE)
         if alike is None:
             return self._with_nominated_pods(attempt.pod, attempt.cache, node)
@@ -146,9 +149,9 @@ class Feasibility:
         return self._with_nominated_pods(pod, cache, node) or self._filter_one(pod, cache, node)
 
     def _with_nominated_pods(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
-        """Why a node doesn't fit with the pods that are nominated to it; None if it does, or there are none.
+        """Why a node doesn't fit with the pods that are nominated to it. None if it fits, or none are.
 
-        This is the reason, also if the node doesn't fit without them either.
+        If the node doesn't fit without them either, this is the reason all the same.
         """
         nominated = cache.nominator.nominated_before_on(node.name, pod)
         if not nominated:
@@ -161,7 +164,7 @@ class Feasibility:
         answers = framework.run_pre_filter(framework.pre_filters, {}, attempt.state, pod, cache)
         if rejection := attempt.note_pre_filter(answers) or attempt.not_allowed_on(node.name):
             return rejection
-        filters = [each for each in framework.filters if each.plugin.name not in attempt.skipped]
+        filters = [runner for runner in framework.filters if runner.plugin.name not in attempt.skipped]
         alone = NodeSlice(cache, [cache.node_index[node.name]])
         return framework.run_filters(filters, [None], attempt.state, pod, alone)[0]
 

@@ -78,7 +78,7 @@ def _hostnames(volume: PersistentVolume) -> set[str]:
 
 
 def _hostnames_of(term: NodeSelectorTerm) -> tuple[str, ...] | None:
-    for each in term.match_expressions:
-        if each.key == HOSTNAME and each.operator == "In":
-            return each.values
+    for expression in term.match_expressions:
+        if expression.key == HOSTNAME and expression.operator == "In":
+            return expression.values
     return None

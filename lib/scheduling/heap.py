@@ -28,7 +28,8 @@ class PodHeap:
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._numbers = count()
-        self._most = FEW  # entries; with more, the empty ones are dropped
+        self._most = FEW
+        """With more entries than this, the empty ones are dropped."""
 
     def add(self, new: Iterable[tuple[Any, PodLife]]) -> None:
         """Add records, each with its key; or give them another key. TypeError if keys can't be compared."""
@@ -38,7 +39,7 @@ class PodHeap:
             life.entry = [key, next(self._numbers), life]
             heappush(self._entries, life.entry)
         if len(self._entries) > self._most:
-            self._entries = [each for each in self._entries if each[-1] is not None]
+            self._entries = [entry for entry in self._entries if entry[-1] is not None]
             heapify(self._entries)
             self._most = 2 * len(self._entries) + FEW
 
@@ -51,27 +52,27 @@ class PodHeap:
     def pop(self, until: float = inf, most: float = inf) -> list[PodLife]:
         """Remove the records with the smallest keys, at most so many.
 
-        until: only those whose key, of which the first part is a time, isn't later.
+        until: only records whose key isn't later; the first part of a key is a time then.
         """
-        found: list[PodLife] = []
+        popped: list[PodLife] = []
         entries = self._entries
-        while entries and len(found) < most and (entries[0][-1] is None or entries[0][0][0] <= until):
+        while entries and len(popped) < most and (entries[0][-1] is None or entries[0][0][0] <= until):
             life: PodLife | None = heappop(entries)[-1]
             if life:
                 life.entry = None
-                found.append(life)
-        return found
+                popped.append(life)
+        return popped
 
     def smallest(self, most: float = inf) -> list[PodLife]:
         """The records with the smallest keys, at most so many, in order. They stay."""
         if most >= len(self._entries):
             self._entries = sorted(
-                each for each in self._entries if each[-1] is not None
+                entry for entry in self._entries if entry[-1] is not None
             )  # it is a heap then, too
             return [life for *_, life in self._entries]
-        found: list[Entry] = []
-        while len(found) < most and self.first() is not None:
-            found.append(heappop(self._entries))
-        for entry in found:
+        smallest: list[Entry] = []
+        while len(smallest) < most and self.first() is not None:
+            smallest.append(heappop(self._entries))
+        for entry in smallest:
             heappush(self._entries, entry)
-        return [life for *_, life in found]
+        return [life for *_, life in smallest]

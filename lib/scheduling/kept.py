@@ -21,9 +21,10 @@ NodeChange = tuple[Any, Pod | None, int]
 
 
 class Follower:
-    """A value that can catch up with changes. token: how many it has followed; its journal sets that."""
+    """A value that can catch up with changes."""
 
     token = 0
+    """How many changes it has followed. Its journal sets that."""
 
     def follow(self, changes: Sequence[Any]) -> bool:
         """Take some more changes into account. False if the value must be found anew instead."""
@@ -34,16 +35,16 @@ Value = TypeVar("Value", bound=Follower)
 
 
 class Journal(Generic[Entry]):
-    """The changes, in order.
-
-    start: the token from which one can catch up. It grows when the journal starts over, because there are
-    more changes than `limit`, or because of a change that nothing can follow.
-    """
+    """The changes, in order."""
 
     def __init__(self, limit: int) -> None:
-        self.start, self.limit = 0, limit
+        self.limit = limit
+        """With more changes than this, the journal starts over."""
+        self.start = 0
+        """The token from which a value can catch up. It grows when the journal starts over."""
         self._changes: list[Entry] = []
-        self._tried: dict[Follower, None] | None = None  # in a trial: what may have followed its changes
+        self._tried: dict[Follower, None] | None = None
+        """In a trial, the values that may have followed its changes."""
 
     @property
     def token(self) -> int:
@@ -57,7 +58,7 @@ class Journal(Generic[Entry]):
             self.start_over()
 
     def start_over(self) -> None:
-        """Forget the changes: all that is kept must be found anew."""
+        """Forget the changes, so that all kept values must be found anew."""
         self.start = self.token + 1
         self._changes = []
 

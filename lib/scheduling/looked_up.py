@@ -18,7 +18,7 @@ REFRESH = 10.0
 
 
 class Load:
-    """What nodes use now: the samples of each in the last minutes, as metrics.k8s.io told; the newest first.
+    """How much nodes use: for each node, samples of the last minutes from metrics.k8s.io, the newest first.
 
     It never changes: `with_more` returns another one. read: when it was read, in seconds of the loop's clock.
     """
@@ -31,7 +31,7 @@ class Load:
         return now - self.read >= REFRESH
 
     def with_more(self, found: Iterable[NodeMetrics], now: float) -> "Load":
-        """With the metrics that were read now. Nodes that aren't among them are forgotten."""
+        """The load with the metrics that were read now. Nodes that aren't among these are forgotten."""
         samples = {}
         for metrics in found:
             known = self._samples.get(metrics.metadata.name, [])
@@ -44,9 +44,11 @@ class Load:
         return Load(self._samples, now)
 
     def since(self, node: str, earliest: datetime) -> list[NodeMetrics]:
-        """The samples of a node that aren't older, the newest first."""
+        """The samples of a node from this time on, the newest first."""
         samples = self._samples.get(node, [])
-        return [*takewhile(lambda each: each.timestamp is not None and each.timestamp >= earliest, samples)]
+        return [
+            *takewhile(lambda sample: sample.timestamp is not None and sample.timestamp >= earliest, samples)
+        ]
 
 
 BUDGETS_UNSEEN = "PodDisruptionBudget"
@@ -55,27 +57,28 @@ BUDGETS_UNSEEN = "PodDisruptionBudget"
 
 @dataclass(frozen=True)
 class LookedUp:
-    """What was looked up last.
-
-    namespaces: the labels of each. budgets: the disruption budgets; None if they can't be listed.
-    budgets_error: why they could not be looked up; "" if they were. budgets_unread: the namespaces with
-    budgets that can't be decoded. group_sizes: how many pods PodGroups need. pod_groups_unread:
-    whether a group that isn't among these may have a PodGroup. load: what nodes use.
-    storage_unseen: why claims and volumes can't be read; "" if they can. devices_unseen: the same of resource
-    claims and devices.
-    errors: by uid, why a pod can't be scheduled now.
-    pending: by uid, which pods can't be tried now, and which answer they need.
-    """
+    """What was looked up last."""
 
     namespaces: Namespaces = field(default_factory=dict)
+    """The labels of each namespace."""
     budgets: Sequence[PodDisruptionBudget] | None = ()
+    """The disruption budgets; None if they can't be listed."""
     budgets_error: str = ""
+    """Why the budgets could not be looked up; "" if they were."""
     budgets_unread: Collection[str] = ()
+    """The namespaces with budgets that can't be decoded."""
     workloads: Workloads = field(default_factory=Workloads)
     group_sizes: Mapping[PodGroupRef, int] = field(default_factory=dict)
+    """How many pods each group needs that has a PodGroup."""
     pod_groups_unread: bool = False
+    """Whether a group that isn't in `group_sizes` may have a PodGroup."""
     load: Load = field(default_factory=Load)
+    """How much nodes use."""
     storage_unseen: str = ""
+    """Why claims and volumes can't be read; "" if they can."""
     devices_unseen: str = ""
+    """Why resource claims and devices can't be read; "" if they can."""
     errors: Mapping[str, str] = field(default_factory=dict)
+    """By uid, why a pod can't be scheduled now."""
     pending: Mapping[str, str] = field(default_factory=dict)
+    """By the uid of each pod that can't be tried now, the answer that it needs."""

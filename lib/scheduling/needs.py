@@ -15,7 +15,7 @@ Needs = Mapping[Need, Mapping[Hashable, Sequence[Pod]]]
 
 def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:
     """What these pods need, and no more. profiles: of all schedulers that they name."""
-    by_name = {each.scheduler_name: each for each in profiles}
+    by_name = {profile.scheduler_name: profile for profile in profiles}
     needs: dict[Need, dict[Hashable, list[Pod]]] = defaultdict(lambda: defaultdict(list))
     for pod in pods:
         profile = by_name[pod.spec.scheduler_name]

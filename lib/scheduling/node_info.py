@@ -24,10 +24,11 @@ SOME_ADDRESS = "*"
 
 
 class NodeInfo:
-    """A node, its `allocatable` resources, its pods, and the resources that they request (`requested`).
+    """A node with its pods.
 
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
-    journal: gets an entry for each pod that was added or removed.
+
+    journal: gets an entry for each pod that is added or removed.
     """
 
     def __init__(self, node: Node, journal: Journal[NodeChange] | None = None) -> None:
@@ -39,12 +40,18 @@ class NodeInfo:
         self.zone = _zone_of(self.labels)
         self.taints: list[Taint] = node.spec.taints
         self.allocatable: Resources = amounts(node.status.allocatable)
+        """The amounts of resources that the node has for pods."""
         self.requested: Resources = {}
+        """The amounts that its pods request together."""
         self.non_zero_requested: Resources = {}
+        """The same of cpu and memory, with defaults for containers that request nothing."""
         self.pods: list[Pod] = []
         self.pods_with_affinity: list[tuple[Pod, Terms]] = []
-        self.ports: dict[HostPort, int] = {}  # how often each is used
-        self.disks: dict[DiskUse, int] = {}  # likewise
+        """Those of its pods that have pod affinity or anti-affinity terms, with these."""
+        self.ports: dict[HostPort, int] = {}
+        """How often each host port is used."""
+        self.disks: dict[DiskUse, int] = {}
+        """How often each disk is used."""
 
     @property
     def images(self) -> dict[str, int]:
@@ -60,9 +67,9 @@ class NodeInfo:
 
     def remove(self, pod: Pod) -> None:
         """Remove a pod that was added before."""
-        self.pods = [each for each in self.pods if each is not pod]
+        self.pods = [other for other in self.pods if other is not pod]
         if self.pods_with_affinity:
-            self.pods_with_affinity = [each for each in self.pods_with_affinity if each[0] is not pod]
+            self.pods_with_affinity = [entry for entry in self.pods_with_affinity if entry[0] is not pod]
         self._count(pod, -1)
 
     @contextmanager
@@ -112,7 +119,9 @@ def used_ports(pod: Pod) -> Iterator[HostPort]:
     """A pod's host ports, each a second time under SOME_ADDRESS."""
     containers = pod.spec.containers
     if pod.spec.init_containers:
-        sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+        sidecars = [
+            container for container in pod.spec.init_containers if container.restart_policy == "Always"
+        ]
         containers = [*containers, *sidecars]
     for container in containers:
         for port in container.ports:
@@ -124,13 +133,13 @@ def used_ports(pod: Pod) -> Iterator[HostPort]:
 
 def host_ports(pod: Pod) -> list[HostPort]:
     """The ports of its node that a pod uses: those of its containers and sidecars."""
-    return [each for each in used_ports(pod) if each[0] != SOME_ADDRESS]
+    return [port for port in used_ports(pod) if port[0] != SOME_ADDRESS]
 
 
 @lru_cache(maxsize=1024)
 def clashing_ports(pod: Pod) -> Set[HostPort]:
     """The used ports, as `NodeInfo.ports` has them, that keep a pod away: its own, if addresses overlap."""
-    return {each for port in host_ports(pod) for each in clashes_of(port)}
+    return {clashing for port in host_ports(pod) for clashing in clashes_of(port)}
 
 
 def clashes_of(port: HostPort) -> set[HostPort]:
@@ -162,15 +171,15 @@ def amount_requested(node: NodeInfo, resource: str) -> int:
 
 
 def amount_for_scores(node: NodeInfo, resource: str) -> int:
-    """The same for cpu or memory, with defaults for containers that request nothing."""
+    """The requests of a node's pods for cpu or memory, with defaults for containers that request nothing."""
     return node.non_zero_requested.get(resource, 0)
 
 
 def amount_left(node: NodeInfo, resource: str) -> int:
-    """Its allocatable less its pods' requests."""
+    """A node's allocatable amount of a resource, less its pods' requests."""
     return node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
 
 
 def pods_left(node: NodeInfo) -> int:
-    """How many more pods it can take."""
+    """How many more pods a node can take."""
     return capacity(node, "pods") - len(node.pods)

@@ -38,7 +38,7 @@ class NodeTerms:
         for matcher, weight in weights.items():
             self._index.add(matcher, matcher, weight)
         self._few = len(weights) <= FEW
-        self._keys = frozenset(key for each in weights if not self._few for key in each.keys)
+        self._keys = frozenset(key for term in weights if not self._few for key in term.keys)
         self._known: dict[Hashable, tuple[bool, int]] = {}  # by kind of node
         self._comparisons = Comparisons()
 
@@ -67,5 +67,8 @@ class NodeTerms:
 
 
 def _matcher_of(term: NodeSelectorTerm) -> Matcher:
-    fields = (Requirement(FIELD.format(each.key), each.operator, each.values) for each in term.match_fields)
+    fields = (
+        Requirement(FIELD.format(expression.key), expression.operator, expression.values)
+        for expression in term.match_fields
+    )
     return Matcher({}, (*term.match_expressions, *fields))

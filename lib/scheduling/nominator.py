@@ -12,7 +12,7 @@ from lib.scheduling.pod_life import PodLife, PodLives, pod_key
 class Nominator:
     """Finds the nominated pods of a node. The pods' records say to which node each is nominated.
 
-    A pod with reserved room keeps its nomination, for when that room is given back; meanwhile no room is kept
+    A pod with reserved room keeps its nomination, as that room may be given back. Meanwhile no room is kept
     for it elsewhere.
     """
 
@@ -51,18 +51,18 @@ class Nominator:
         """By node name, the other pods nominated there whose priority isn't lower than this pod's."""
         if not self._by_node:
             return {}
-        return {name: found for name in self._by_node if (found := self.nominated_before_on(name, pod))}
+        return {name: pods for name in self._by_node if (pods := self.nominated_before_on(name, pod))}
 
     def nominated_before_on(self, node_name: str, pod: Pod) -> list[Pod]:
-        """The same, for one node."""
+        """The other pods nominated to a node whose priority isn't lower than this pod's."""
         key, priority = pod_key(pod), pod.spec.priority
         others = self._nominated_to(node_name)
-        return [each.pod for each in others if each.pod.spec.priority >= priority and each.key != key]
+        return [life.pod for life in others if life.pod.spec.priority >= priority and life.key != key]
 
     def less_important(self, pod: Pod, node_name: str) -> list[Pod]:
         """The pods nominated to a node whose priority is lower than this pod's."""
         others = self._nominated_to(node_name)
-        return [each.pod for each in others if each.pod.spec.priority < pod.spec.priority]
+        return [life.pod for life in others if life.pod.spec.priority < pod.spec.priority]
 
     def _nominated_to(self, node_name: str) -> Collection[PodLife]:
         return self._by_node.get(node_name, {}).values()

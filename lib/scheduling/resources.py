@@ -65,8 +65,8 @@ def pod_limits(pod: Pod) -> Mapping[str, int]:
     The overhead is added to the resources that have a limit.
     """
     limits = _of_containers(pod, lambda container: container.resources.limits)
-    limits |= {name: each for name, each in pod.spec.resources.limits.items() if is_pod_level(name)}
-    _add(limits, {name: each for name, each in pod.spec.overhead.items() if limits.get(name)})
+    limits |= {name: quantity for name, quantity in pod.spec.resources.limits.items() if is_pod_level(name)}
+    _add(limits, {name: quantity for name, quantity in pod.spec.overhead.items() if limits.get(name)})
     return amounts(limits)
 
 
@@ -97,7 +97,9 @@ def requests_at_least(pod: Pod, *, pod_level: bool) -> Mapping[str, int]:
         pod = with_parts(pod, spec={"resources": ResourceRequirements()})
     containers, status = (*pod.spec.containers, *pod.spec.init_containers), pod.status
     may_resize = status.container_statuses or status.init_container_statuses
-    if not may_resize and all(AT_LEAST.keys() <= each.resources.requests.keys() for each in containers):
+    if not may_resize and all(
+        AT_LEAST.keys() <= container.resources.requests.keys() for container in containers
+    ):
         return pod_requests(pod)
     return pod_requests(pod, (*AT_LEAST,))
 
@@ -124,8 +126,8 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
     if not statuses or not any(status.resources for status in statuses):
         return {}
     in_vain = _resize_is_infeasible(pod)
-    asked = {each.name: each for each in [*pod.spec.containers, *pod.spec.init_containers]}
-    brief = {each.name for each in pod.spec.init_containers if each.restart_policy != "Always"}
+    asked = {container.name: container for container in [*pod.spec.containers, *pod.spec.init_containers]}
+    brief = {container.name for container in pod.spec.init_containers if container.restart_policy != "Always"}
     found: dict[str, dict[str, int]] = {}
     for status in statuses:
         container = asked.get(status.name)
@@ -144,7 +146,7 @@ def _pod_level(pod: Pod) -> dict[str, int]:
     Only resources that the spec names count.
     """
     asked: dict[str, int] = {
-        name: each for name, each in pod.spec.resources.requests.items() if is_pod_level(name)
+        name: quantity for name, quantity in pod.spec.resources.requests.items() if is_pod_level(name)
     }
     if pod.status.resources is None:
         return asked
@@ -155,7 +157,9 @@ def _pod_level(pod: Pod) -> dict[str, int]:
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:
-    pending = next((each for each in pod.status.conditions if each.type == "PodResizePending"), None)
+    pending = next(
+        (condition for condition in pod.status.conditions if condition.type == "PodResizePending"), None
+    )
     return pending is not None and pending.reason == "Infeasible"
 
 
@@ -193,8 +197,8 @@ def add(counts: dict[K, int], key: K, amount: int) -> None:
 def total(parts: Iterable[Mapping[str, int]]) -> Resources:
     """The sum of some amounts, by resource."""
     found: Resources = {}
-    for each in parts:
-        _add(found, each)
+    for part in parts:
+        _add(found, part)
     return found
 
 

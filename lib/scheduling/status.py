@@ -41,18 +41,16 @@ Assumed = PersistentVolume | PersistentVolumeClaim | ReserveClaim
 
 @dataclass(frozen=True)
 class Status:
-    """A plugin's answer: a code, and reasons for people to read. None stands for success.
-
-    limit: with WAIT, after how many seconds the pod is rejected. writes: with PreBind's WAIT, the claims and
-    volumes that poller writes first; then PreBind is called again. undo: with PostFilter's rejection, what is
-    written of claims.
-    """
+    """A plugin's answer: a code, and reasons for people to read. None stands for success."""
 
     code: Code
     reasons: tuple[str, ...] = ()
     limit: float = 0.0
+    """With WAIT: after so many seconds the pod is rejected."""
     writes: tuple[Assumed, ...] = ()
+    """With PreBind's WAIT: the claims and volumes that poller writes. After that, PreBind is called again."""
     undo: tuple[UndoClaim, ...] = ()
+    """With PostFilter's rejection: what is written of claims."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +110,8 @@ class ExtenderError(PluginError):
 class NodeError(PluginError):
     """Filter failed on a node, as it does in kube-scheduler. It ends the attempt.
 
-    It doesn't end a search for victims: they may be found on another node. If they aren't, PostFilter raises
-    it, and the pod is unschedulable.
+    It doesn't end a search for victims, as they may be found on another node. If they aren't, PostFilter
+    raises it, and the pod is unschedulable.
     """
 
 
@@ -134,7 +132,7 @@ def checked(answer: Status | None) -> Status | None:
 
 
 def check_texts(texts: Iterable[object], what: str) -> None:
-    """BadAnswerError if one isn't text that UTF-8 can encode. what: such as "a reason"."""
+    """BadAnswerError if one of the texts isn't text that UTF-8 can encode. what: such as "a reason"."""
     for text in texts:
         if not isinstance(text, str) or not (text.isascii() or _is_text(text)):
             raise BadAnswerError(f"{short(text)} is given as {what}, but isn't text")

@@ -110,8 +110,8 @@ class Storage:
             CSIDriver: self.csi_drivers,
             CSIStorageCapacity: self._capacities,
         }
-        for each in objects:
-            self.put(each)
+        for storage_object in objects:
+            self.put(storage_object)
 
     def put(self, thing: StorageObject) -> None:
         """Store an object as the API server has it."""

@@ -26,8 +26,12 @@ def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
         return f"an invalid term matches no node: {listed(wrong)}"
     assert not matches_term(term, node.node)
     missing = [
-        label_said(node, each.key) for each in term.match_expressions if not matches(each, node.labels)
+        label_said(node, expression.key)
+        for expression in term.match_expressions
+        if not matches(expression, node.labels)
     ]
     fields = {"metadata.name": node.name}
-    missing += [f"the node is {node.name}" for each in term.match_fields if not matches(each, fields)]
+    missing += [
+        f"the node is {node.name}" for expression in term.match_fields if not matches(expression, fields)
+    ]
     return listed(missing)

@@ -430,7 +430,9 @@ class Profile:
     @cached_property
     def plain_needs(self) -> tuple[Need, ...]:
         """Those of them of which `Need.of` says which pods need them."""
-        plain = [each for each in self.with_point(NeedingPlugin) if not isinstance(each, NeedingForPodPlugin)]
+        plain = [
+            plugin for plugin in self.with_point(NeedingPlugin) if not isinstance(plugin, NeedingForPodPlugin)
+        ]
         return _each_once(need for plugin in plain for need in plugin.needs)
 
     @cached_property
@@ -441,7 +443,7 @@ class Profile:
     @cached_property
     def reserving(self) -> frozenset[str]:
         """The names of the plugins that reserve more than room for a pod."""
-        return frozenset(each.name for each in self.with_point(UnreservePlugin))
+        return frozenset(plugin.name for plugin in self.with_point(UnreservePlugin))
 
     def with_point(self, *kinds: type[P]) -> list[P]:
         """The plugins that are called at an extension point, in order. kinds: one or more of its kinds."""

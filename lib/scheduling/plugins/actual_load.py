@@ -79,8 +79,8 @@ class ActualLoad:
         whole = node.allocatable.get(name, 0)
         if not whole:
             return 1.0, 0.0
-        coming = [pod, *(each for each in node.pods if _came_after(samples, each))]
-        more = sum(requests_at_least(each, pod_level=True).get(name, 0) for each in coming)
+        coming = [pod, *(other for other in node.pods if _came_after(samples, other))]
+        more = sum(requests_at_least(other, pod_level=True).get(name, 0) for other in coming)
         used = [amounts(sample.usage).get(name, 0) / whole for sample in samples]
         if not used:
             return more / whole, 0.0

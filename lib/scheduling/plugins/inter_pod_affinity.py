@@ -114,7 +114,7 @@ class InterPodAffinity:
             if was.metadata.labels == placed.metadata.labels:
                 return False
             far = terms_of(pod).anti_affinity
-            if any(each.may_select(was) and not each.may_select(placed) for each in far):
+            if any(term.may_select(was) and not term.may_select(placed) for term in far):
                 return True  # another term may still match it, and rule out fewer nodes
             return _attracts(pod, was) != _attracts(pod, placed) and (
                 _attracts(pod, placed) or _attracts(pod, pod)
@@ -183,7 +183,7 @@ class InterPodAffinity:
                     yield f"pod affinity: the node has no label {term.topology_key}"
                 elif value not in near:
                     where = f"{term.topology_key}={value}"
-                    wanted = listed(dict.fromkeys(_term_text(each) for each, _ in around.near_of_affinity))
+                    wanted = listed(dict.fromkeys(_term_text(term) for term, _ in around.near_of_affinity))
                     elsewhere = (
                         f"; there are in {names(sorted(map(str, near)))}" if near else ", nor anywhere"
                     )
@@ -203,12 +203,12 @@ class InterPodAffinity:
                 yield Remedy(words, partial(edits.without_required_terms, which=which, terms=terms))
         near = [node for node in cache.node_list if rejected.get(node.name) in (TOO_FAR, TOO_NEAR, UNWELCOME)]
         in_the_way = (
-            each
+            other
             for node in near
-            for each in node.pods
-            if _are_apart(pod, each, cache) and not belongs_to_node(each)
+            for other in node.pods
+            if _are_apart(pod, other, cache) and not belongs_to_node(other)
         )
-        yield from (Remedy(removed=(each,)) for each in islice(in_the_way, MOST_IN_THE_WAY))
+        yield from (Remedy(removed=(other,)) for other in islice(in_the_way, MOST_IN_THE_WAY))
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
@@ -280,10 +280,13 @@ def _has_new_domain(terms: Terms, before: NodeInfo | None, node: NodeInfo, *, ma
 
 
 def _rejected(
-    found: Sequence[Status | None], rejection: Status, which: Sequence[bool]
+    statuses: Sequence[Status | None], rejection: Status, applies: Sequence[bool]
 ) -> list[Status | None]:
-    """The rejections found before; this one where it applies and none was found."""
-    return [before or (rejection if each else None) for before, each in zip(found, which, strict=True)]
+    """The statuses, with a rejection for each node to which it applies and that wasn't rejected before."""
+    return [
+        status or (rejection if is_rejected else None)
+        for status, is_rejected in zip(statuses, applies, strict=True)
+    ]
 
 
 # --- for people who ask -----------------------------------------------------------------------------------
@@ -301,19 +304,19 @@ class _Around:
 
     @cached_property
     def near_of_affinity(self) -> list[tuple[Term, Mapping[str | None, list[Pod]]]]:
-        """Counts by term; a pod counts if all terms match it."""
+        """For each term, the pods that all terms match."""
         terms = terms_of(self._pod).affinity
         return [(term, self._selected(term, *terms)) for term in terms]
 
     def _selected(self, term: Term, *others: Term) -> Mapping[str | None, list[Pod]]:
         """By the value of its topology key, the pods that a term and the others match."""
-        found: dict[str | None, list[Pod]] = defaultdict(list)
+        terms, namespaces = (term, *others), self._cache.looked_up.namespaces
+        selected: dict[str | None, list[Pod]] = defaultdict(list)
         for node in self._cache.nodes.values():
             if term.topology_key in node.labels:
-                for pod in node.pods:
-                    if all(each.selects(pod, self._cache.looked_up.namespaces) for each in (term, *others)):
-                        found[node.labels[term.topology_key]].append(pod)
-        return dict(found)
+                pods = selected[node.labels[term.topology_key]]
+                pods += [pod for pod in node.pods if all(term.selects(pod, namespaces) for term in terms)]
+        return {value: pods for value, pods in selected.items() if pods}
 
     @cached_property
     def unwelcoming(self) -> Mapping[str, Mapping[str | None, list[Pod]]]:
@@ -326,7 +329,7 @@ class _Around:
                         self._pod, self._cache.looked_up.namespaces
                     ):
                         found[term.topology_key][node.labels[term.topology_key]].append(other)
-        return {key: dict(each) for key, each in found.items()}
+        return {key: dict(counts) for key, counts in found.items()}
 
 
 def _are_apart(pod: Pod, other: Pod, cache: Cache) -> bool:

@@ -77,10 +77,10 @@ class _Term(objects.NodeSelectorTerm, frozen=True, forbid_unknown_fields=True):
 
     def problems(self, path: str) -> Iterator[str]:
         """A line for each invalid field: `PATH: why`."""
-        for i, each in enumerate(self.match_expressions):
-            yield from each.problems(f"{path}.matchExpressions[{i}]")
-        for i, each in enumerate(self.match_fields):
-            yield from each.problems_of_field(f"{path}.matchFields[{i}]")
+        for i, expression in enumerate(self.match_expressions):
+            yield from expression.problems(f"{path}.matchExpressions[{i}]")
+        for i, field in enumerate(self.match_fields):
+            yield from field.problems_of_field(f"{path}.matchFields[{i}]")
 
 
 class _Selector(objects.NodeSelector, frozen=True, forbid_unknown_fields=True):
@@ -129,7 +129,7 @@ class NodeAffinityArgs(Args):
         preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
         if not required and not preferred:
             return {}
-        liked = [each for each in preferred if each.weight]
+        liked = [term for term in preferred if term.weight]
         return {"added_affinity": objects.NodeAffinity(required, [*liked])}
 
 
@@ -216,14 +216,14 @@ class NodeAffinity:
         """
         wrong = [
             problem
-            for i, each in enumerate(_preferred(pod.spec.affinity.node_affinity))
-            if each.weight
-            for problem in problems_of_term(each.preference, f"[{i}]")
+            for i, term in enumerate(_preferred(pod.spec.affinity.node_affinity))
+            if term.weight
+            for problem in problems_of_term(term.preference, f"[{i}]")
         ]
         if wrong:
             raise PluginError(f'running PreScore plugin "NodeAffinity": {together(wrong)}')
         preferred = [*_preferred(self.added_affinity), *_preferred(pod.spec.affinity.node_affinity)]
-        state[self.name] = NodeTerms((each.preference, each.weight) for each in preferred)
+        state[self.name] = NodeTerms((term.preference, term.weight) for term in preferred)
         return None if preferred else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:

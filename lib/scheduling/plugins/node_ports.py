@@ -56,7 +56,9 @@ class NodePorts:
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """Who has the ports."""
         for wanted in host_ports(pod):
-            if holders := [each for each in node.pods if not clashes_of(wanted).isdisjoint(used_ports(each))]:
+            if holders := [
+                other for other in node.pods if not clashes_of(wanted).isdisjoint(used_ports(other))
+            ]:
                 yield f"host port {_port_text(wanted)} is taken by {pods_text(holders)}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:

@@ -99,4 +99,4 @@ def _repels(node: NodeInfo, pod: Pod) -> bool:
 def _untolerated(node: NodeInfo, pod: Pod) -> list[Taint]:
     """All taints that keep a pod off a node."""
     tolerations = tolerations_of(pod)
-    return [each for each in node.taints if each.effect in REPELLING and not tolerations.tolerate(each)]
+    return [taint for taint in node.taints if taint.effect in REPELLING and not tolerations.tolerate(taint)]

@@ -223,8 +223,8 @@ class VolumeBinding:
         """Undo this pod's assumptions; those made before for another pod with the same claim stay."""
         kept: VolumesState | None = state.get(self.name)
         if kept and kept.assumed:
-            for each in _changed(kept.by_node[node_name], kept.assumed):
-                kept.storage.restore(each)
+            for changed in _changed(kept.by_node[node_name], kept.assumed):
+                kept.storage.restore(changed)
             kept.assumed = None
 
 

@@ -91,8 +91,8 @@ class VolumeRestrictions:
             if ONE_POD in claim.spec.access_modes:
                 users = [
                     str(other)
-                    for each in cache.nodes.values()
-                    for other in each.pods
+                    for node_info in cache.nodes.values()
+                    for other in node_info.pods
                     if other.metadata.namespace == pod.metadata.namespace
                     and claim.metadata.name in {used.name for used in claim_names(other)}
                 ]
@@ -130,4 +130,4 @@ class ClaimUsers(CountOfPods):
 
 def _claims_by_name(pod: Pod) -> Iterable[str]:
     """The claims that a pod names, each once. Those of ephemeral volumes belong to one pod anyway."""
-    return (each.name for each in claim_names(pod) if not each.ephemeral) if pod.spec.volumes else ()
+    return (claim.name for claim in claim_names(pod) if not claim.ephemeral) if pod.spec.volumes else ()

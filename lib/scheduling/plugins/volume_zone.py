@@ -134,7 +134,7 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
     found = []
     for label in LABELS:
         values = volume.metadata.labels.get(label)
-        zones = [each.strip() for each in (values or "").split(SEVERAL_ZONES)]
+        zones = [zone.strip() for zone in (values or "").split(SEVERAL_ZONES)]
         if values is not None and all(zones):
             found.append((label, frozenset(zones)))
     return found

@@ -57,7 +57,7 @@ def read_only(kind: type, methods: Iterable[str]) -> type:
 
     A class that is one of poller's plugins, or is derived from one, stays as it is: it needs what they need.
     """
-    if any(_is_ours(each) and not getattr(each, "_is_protocol", False) for each in kind.__mro__):
+    if any(_is_ours(base) and not getattr(base, "_is_protocol", False) for base in kind.__mro__):
         return kind
     about = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     made = type(kind)(kind.__name__, (kind,), about)
@@ -94,8 +94,8 @@ def _for_nodes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _protecting(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Any, *given: Any, **named: Any) -> Any:
-        named = {key: _argument(each) for key, each in named.items()} if named else named
-        answer = function(self, *[_argument(each) for each in given], **named)
+        named = {key: _argument(value) for key, value in named.items()} if named else named
+        answer = function(self, *[_argument(value) for value in given], **named)
         return _answer(answer) if type(answer) in (PostFilterResult, Status) else answer
 
     return method
@@ -268,10 +268,10 @@ class _How(dict[type, How | None]):
             Mapping: ShownMapping,
             list: _list,
             set: lambda value, _: frozenset(value),
-            tuple: lambda value, place: tuple([shown(each, place) for each in value]),
+            tuple: lambda value, place: tuple([shown(item, place) for item in value]),
             MethodType: lambda value, place: MethodType(value.__func__, shown(value.__self__, place)),
         }
-        how = next((makers[each] for each in makers if issubclass(kind, each)), None)
+        how = next((makers[base] for base in makers if issubclass(kind, base)), None)
         if how is None and (_is_ours(kind) or issubclass(kind, msgspec.Struct)):
             how = Shown
         return _placed(how, PLACES[kind]) if isinstance(how, type) and kind in PLACES else how
@@ -309,4 +309,4 @@ def _dict(value: dict[Any, Any], place: Place) -> Any:
 
 
 def _list(value: list[Any], place: Place) -> ReadOnlyList[Any]:
-    return listed([how(each, place) if (how := HOW[type(each)]) else each for each in value], place)
+    return listed([how(item, place) if (how := HOW[type(item)]) else item for item in value], place)

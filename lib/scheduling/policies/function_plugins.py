@@ -34,7 +34,7 @@ class FunctionPolicy:
     @property
     def files(self) -> set[str]:
         """The files that define the functions: the policy's own, and those that it imports some from."""
-        codes = (getattr(inspect.unwrap(each), "__code__", None) for each in self.functions.values())
+        codes = (getattr(inspect.unwrap(function), "__code__", None) for function in self.functions.values())
         return {code.co_filename for code in codes if code}
 
     def _node(self, node: NodeInfo) -> NodeView:
@@ -92,7 +92,7 @@ class _Remedies(_Filter):
             of_nodes = patch.get("nodes", {})
             if unknown := of_nodes.keys() - cache.nodes.keys():
                 raise BadAnswerError(f"{words!r} changes {', '.join(sorted(unknown))}: there is no such node")
-            changed = tuple(edits.patched(cache.nodes[name].node, each) for name, each in of_nodes.items())
+            changed = tuple(edits.patched(cache.nodes[name].node, patch) for name, patch in of_nodes.items())
             yield Remedy(words, partial(edits.patched, patch=patch.get("pod", {})), changed)
 
 
@@ -142,7 +142,7 @@ class _Annotate(FunctionPolicy):
     def annotate(self, _: CycleState, pod: Pod, node: NodeInfo) -> Mapping[str, str]:
         """The function's answer. BadAnswerError when it isn't a dict of strings."""
         answer = self.functions["annotate"](PodView(pod), self._node(node))
-        if isinstance(answer, dict) and all(isinstance(each, str) for each in chain(*answer.items())):
+        if isinstance(answer, dict) and all(isinstance(text, str) for text in chain(*answer.items())):
             return answer
         raise self._bad("annotate", answer, f"for node {node.name}", "a dict of strings")
 
@@ -210,7 +210,7 @@ def plugin_of(name: str, functions: Mapping[str, Function]) -> Plugin:
     """A plugin with the extension points of these functions."""
     # Those that are derived from others come first.
     bases = sorted(
-        (POINTS[each] for each in functions if each in POINTS), key=lambda each: -len(each.__mro__)
+        (POINTS[name] for name in functions if name in POINTS), key=lambda kind: -len(kind.__mro__)
     )
     made: Plugin = type("FunctionPolicy", tuple(bases), {})(name, functions)
     return made

@@ -79,7 +79,7 @@ class View(ReadOnly):
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self._shown()}
-        filled = ", ".join(f"{name}={each!r}" for name, each in shown.items() if each)
+        filled = ", ".join(f"{name}={value!r}" for name, value in shown.items() if value)
         return f"{self._name_of_kind()}({filled})"
 
     def __dir__(self) -> list[str]:
@@ -104,10 +104,10 @@ class View(ReadOnly):
     def _unknown(self, name: str) -> str:
         """The error's text for an unknown field."""
         text = f"{self._name_of_kind().lower()} has no {name}"
-        places = {each: each for each in self._names()}
+        places = {name: name for name in self._names()}
         for part in PARTS:
             if part in places:
-                places = {each: f"{part}.{each}" for each in getattr(self, part)._names()} | places
+                places = {name: f"{part}.{name}" for name in getattr(self, part)._names()} | places
         near = places.get(_nearest(name, [*places]), "")
         return f"{text}; did you mean {near}?" if near else f"{text}; it has {', '.join(self._names())}"
 
@@ -262,14 +262,14 @@ def _view(value: Any, place: tuple[Place, str]) -> Any:
     if isinstance(value, list):
         return _views(value, place)
     if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
-        return tuple(View(each, place) for each in value)
+        return tuple(View(item, place) for item in value)
     return value
 
 
 def _views(values: list[Any], place: Place) -> ReadOnlyList[Any]:
     """A list, with objects as views."""
     if values and isinstance(values[0], msgspec.Struct):
-        values = [View(each, place) for each in values]
+        values = [View(value, place) for value in values]
     return listed(values, place)
 
 

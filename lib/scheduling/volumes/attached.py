@@ -43,27 +43,26 @@ def volumes_of(
 ) -> set[Attachable]:
     """The volumes of a pod that drivers attach to its node. NotOwnerError if a claim isn't the pod's.
 
-    is_new: it is the pod to be scheduled; ClaimNotFoundError when one of its claims doesn't exist. needs:
-    gets the keys of the claims, volumes and classes that the result depends on.
+    is_new: whether it is the pod to be scheduled. If one of its claims doesn't exist, that is a
+    ClaimNotFoundError. needs: gets the keys of the claims, volumes and classes that the result depends on.
     """
-    found = set(_in_tree_volumes(pod)) if has_csi_node else set()
-    for named in claim_names(pod):
-        if needs is not None:
-            needs.add(f"{pod.metadata.namespace}/{named.name}")
-        claim = storage.claim(pod.metadata.namespace, named.name)
+    volumes = set(_in_tree_volumes(pod)) if has_csi_node else set()
+    needed = needs if needs is not None else set()
+    for reference in claim_names(pod):
+        key = f"{pod.metadata.namespace}/{reference.name}"
+        needed.add(key)
+        claim = storage.claim(pod.metadata.namespace, reference.name)
         if claim is None:
             if is_new:
-                about = f"{pod.metadata.namespace}/{named.name}"
-                why = f'looking up PVC {about}: persistentvolumeclaim "{named.name}" not found'
+                why = f'looking up PVC {key}: persistentvolumeclaim "{reference.name}" not found'
                 raise ClaimNotFoundError(why)
             continue
-        if named.ephemeral and (why_not := why_not_owner(pod, claim)):
+        if reference.ephemeral and (why_not := why_not_owner(pod, claim)):
             raise NotOwnerError(why_not)
-        if needs is not None:
-            needs.update((claim.spec.volume_name, claim.storage_class))
+        needed.update((claim.spec.volume_name, claim.storage_class))
         if attachable := _of_claim(claim, storage, has_csi_node=has_csi_node):
-            found.add(attachable)
-    return found
+            volumes.add(attachable)
+    return volumes
 
 
 @lru_cache(maxsize=1024)
@@ -83,7 +82,7 @@ def may_be_attached(pod: Pod) -> bool:
 
 def may_have_volumes_of(pod: Pod, driver: str) -> bool:
     """Whether one of a pod's volumes may be attached by a driver."""
-    return has_claims(pod) or any(each == driver for each, _ in _in_tree_volumes(pod))
+    return has_claims(pod) or any(other == driver for other, _ in _in_tree_volumes(pod))
 
 
 def _of_claim(claim: PersistentVolumeClaim, storage: Storage, *, has_csi_node: bool) -> Attachable | None:
@@ -113,26 +112,26 @@ def limits_of(csi_node: CSINode | None) -> dict[str, int]:
     """By driver, how many volumes can be attached; a driver that isn't in it has no limit."""
     drivers = (csi_node.spec.drivers if csi_node else None) or ()
     return {
-        each.name: each.allocatable.count
-        for each in drivers
-        if each.allocatable and each.allocatable.count is not None
+        driver.name: driver.allocatable.count
+        for driver in drivers
+        if driver.allocatable and driver.allocatable.count is not None
     }
 
 
 @dataclass(frozen=True)
 class Attached:
-    """The volumes that drivers attach to a node.
-
-    limits: by driver. by_pods: volumes that pods use. counts: by driver, the number of these and of
-    VolumeAttachments. needs: the keys of the claims, volumes and classes that this depends on. why_not: why
-    it can't be found out, or "".
-    """
+    """The volumes that drivers attach to a node."""
 
     limits: Mapping[str, int]
+    """By driver, how many volumes can be attached."""
     by_pods: Set[Attachable] = frozenset()
+    """The volumes that pods use."""
     counts: Mapping[str, int] = field(default_factory=Counter)
+    """By driver, the number of volumes that pods use or that have a VolumeAttachment."""
     needs: Set[str] = frozenset()
+    """The keys of the claims, volumes and classes that this depends on."""
     why_not: str = ""
+    """Why the volumes can't be found out; "" if they can."""
 
     def room(self, driver: str) -> int:
         """How many more volumes of a driver can be attached; 0 if that can't be found out."""
@@ -151,8 +150,10 @@ class AttachedVolumes(OfEachNode[Attached]):
     def __init__(self, cache: Cache) -> None:
         self._storage = cache.storage
         self._storage_token = self._storage.journal.token
-        self._room: dict[str, list[int]] = {}  # by driver, of each node
-        self._least: dict[str, int] = {}  # by driver: no node has less room
+        self._room: dict[str, list[int]] = {}
+        """By driver, how many more volumes each node can attach."""
+        self._least: dict[str, int] = {}
+        """By driver, a lower bound of these."""
         super().__init__(cache, self._attached_to)
 
     def follow_storage(self) -> None:
@@ -160,13 +161,13 @@ class AttachedVolumes(OfEachNode[Attached]):
         changed = self._storage.journal.since(self._storage_token)
         self._storage_token = self._storage.journal.token
         keys, names = set[str](), set[str]()
-        for thing in changed or ():
-            if isinstance(thing, VolumeAttachment):
-                names.add(thing.spec.node_name)
-            elif isinstance(thing, CSINode):
-                names.add(thing.metadata.name)
+        for storage_object in changed or ():
+            if isinstance(storage_object, VolumeAttachment):
+                names.add(storage_object.spec.node_name)
+            elif isinstance(storage_object, CSINode):
+                names.add(storage_object.metadata.name)
             else:
-                keys.add(namespaced_name(thing.metadata))
+                keys.add(namespaced_name(storage_object.metadata))
         if changed is None or keys or names:
             for i, node in enumerate(self._cache.node_list):
                 if changed is None or node.name in names or not self.values[i].needs.isdisjoint(keys):
@@ -179,7 +180,7 @@ class AttachedVolumes(OfEachNode[Attached]):
     def room(self, driver: str) -> list[int]:
         """How many more volumes of a driver each node can attach."""
         if driver not in self._room:
-            self._room[driver] = [each.room(driver) for each in self.values]
+            self._room[driver] = [attached.room(driver) for attached in self.values]
             self._least[driver] = 0
         return self._room[driver]
 
@@ -211,18 +212,18 @@ class AttachedVolumes(OfEachNode[Attached]):
 
     def _volume_attachments(self, node_name: str, needs: set[str]) -> set[Attachable]:
         """The volumes with a VolumeAttachment to a node, even if no pod there uses them any more."""
-        found = set()
-        for each in self._storage.attachments(node_name):
-            name = each.spec.source.persistent_volume_name or ""
+        volumes = set()
+        for attachment in self._storage.attachments(node_name):
+            name, driver = attachment.spec.source.persistent_volume_name or "", attachment.spec.attacher
             needs.add(name)
             volume = self._storage.volumes.get(name)
-            if each.spec.attacher and volume and volume.spec.csi:
-                found.add((each.spec.attacher, volume.spec.csi.volume_handle))
-        return found
+            if driver and volume and volume.spec.csi:
+                volumes.add((driver, volume.spec.csi.volume_handle))
+        return volumes
 
 
 def attached_volumes(cache: Cache) -> AttachedVolumes:
     """The volumes attached to each node, up to date."""
-    found = cache.kept.get(("attached volumes", cache.storage), AttachedVolumes, cache)
-    found.follow_storage()
-    return found
+    attached = cache.kept.get(("attached volumes", cache.storage), AttachedVolumes, cache)
+    attached.follow_storage()
+    return attached

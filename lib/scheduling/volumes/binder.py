@@ -61,11 +61,11 @@ def claims_of(pod: Pod, storage: Storage) -> PodClaims:
     """Sort a pod's claims into the three kinds; all must exist."""
     found = PodClaims()
     times: dict[str, int] = {}
-    for each, count in claim_names(pod).items():
-        claim = storage.claim(pod.metadata.namespace, each.name)
+    for named, count in claim_names(pod).items():
+        claim = storage.claim(pod.metadata.namespace, named.name)
         if claim is None:
-            raise BinderError(f'error getting PVC "{pod.metadata.namespace}/{each.name}"')
-        times[each.name] = count
+            raise BinderError(f'error getting PVC "{pod.metadata.namespace}/{named.name}"')
+        times[named.name] = count
         if claim.is_bound:
             found.bound.append(claim)
         elif not claim.spec.volume_name and is_delayed(claim, storage):
@@ -151,11 +151,11 @@ def _has_capacity(claim: PersistentVolumeClaim, kind: StorageClass, node: NodeIn
     if not claim.size or driver is None or not driver.spec.storage_capacity:
         return True
     return any(
-        each.storage_class_name == kind.metadata.name
-        and each.largest_volume is not None
-        and each.largest_volume.value >= claim.size.value
-        and selects(each.node_topology, node.labels)
-        for each in storage.capacities()
+        capacity.storage_class_name == kind.metadata.name
+        and capacity.largest_volume is not None
+        and capacity.largest_volume.value >= claim.size.value
+        and selects(capacity.node_topology, node.labels)
+        for capacity in storage.capacities()
     )
 
 

@@ -24,10 +24,11 @@ NOT_OWNER = "PVC {} was not created for pod {} (pod is not owner)"
 
 @dataclass(frozen=True)
 class ClaimName:
-    """A claim of a pod, by its name. ephemeral: it is created for the pod."""
+    """A claim of a pod, by its name."""
 
     name: str
     ephemeral: bool
+    """Whether it is created for the pod."""
 
 
 def claim_name(pod: Pod, volume: Volume) -> ClaimName | None:
@@ -42,13 +43,13 @@ def claim_name(pod: Pod, volume: Volume) -> ClaimName | None:
 @lru_cache(maxsize=1024)
 def claim_names(pod: Pod) -> Mapping[ClaimName, int]:
     """The claims of a pod, in the order of its volumes, each with the number of volumes that have it."""
-    return Counter(found for volume in pod.spec.volumes if (found := claim_name(pod, volume)))
+    return Counter(name for volume in pod.spec.volumes if (name := claim_name(pod, volume)))
 
 
 def signed_volumes(pod: Pod) -> Hashable:
     """A pod's namespace and volumes, with its name if it has claims of its own."""
     volumes = pod.spec.volumes
-    own = pod.metadata.name if any(each.ephemeral for each in volumes) else ""
+    own = pod.metadata.name if any(volume.ephemeral for volume in volumes) else ""
     return pod.metadata.namespace, own, msgspec.json.encode(volumes)
 
 
@@ -59,12 +60,13 @@ def has_claims(pod: Pod) -> bool:
 
 def has_volumes(pod: Pod) -> bool:
     """Whether a filter reads one of a pod's volumes."""
-    return any(each != Volume(name=each.name, empty_dir=each.empty_dir) for each in pod.spec.volumes)
+    volumes = pod.spec.volumes
+    return any(volume != Volume(name=volume.name, empty_dir=volume.empty_dir) for volume in volumes)
 
 
 def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
     """Why a claim isn't the one that was created for a pod's ephemeral volume; None if it is."""
-    controllers = (each.uid for each in claim.metadata.owner_references if each.controller)
+    controllers = (owner.uid for owner in claim.metadata.owner_references if owner.controller)
     if claim.metadata.namespace == pod.metadata.namespace and pod.metadata.uid in controllers:
         return None
     return NOT_OWNER.format(claim, pod)
@@ -72,20 +74,20 @@ def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
 
 def why_not_usable(pod: Pod, storage: Storage) -> str | None:
     """Why a claim of a pod can't be used on any node; None if all can be used."""
-    for each in claim_names(pod):
-        claim = storage.claim(pod.metadata.namespace, each.name)
+    for reference in claim_names(pod):
+        claim = storage.claim(pod.metadata.namespace, reference.name)
         if claim is None:
-            return (NOT_CREATED if each.ephemeral else NOT_FOUND).format(each.name)
+            return (NOT_CREATED if reference.ephemeral else NOT_FOUND).format(reference.name)
         if claim.status.phase == "Lost":
-            return LOST.format(each.name, claim.spec.volume_name)
+            return LOST.format(reference.name, claim.spec.volume_name)
         if claim.metadata.deletion_timestamp:
-            return BEING_DELETED.format(each.name)
-        if each.ephemeral and (why := why_not_owner(pod, claim)):
+            return BEING_DELETED.format(reference.name)
+        if reference.ephemeral and (why := why_not_owner(pod, claim)):
             return why
     return None
 
 
 def existing_claims(pod: Pod, storage: Storage) -> Iterator[PersistentVolumeClaim]:
     """The claims of a pod that exist."""
-    found = (storage.claim(pod.metadata.namespace, each.name) for each in claim_names(pod))
-    return (each for each in found if each)
+    claims = (storage.claim(pod.metadata.namespace, reference.name) for reference in claim_names(pod))
+    return (claim for claim in claims if claim)

@@ -84,7 +84,8 @@ def _why_no_volume_on(
 def _as_node_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
     return NodeSelectorTerm(
         match_expressions=tuple(
-            Requirement(each.key, "In", each.values) for each in term.match_label_expressions
+            Requirement(expression.key, "In", expression.values)
+            for expression in term.match_label_expressions
         )
     )
 

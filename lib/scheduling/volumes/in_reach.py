@@ -37,10 +37,10 @@ def _matching_term(term: NodeSelectorTerm, cache: Cache) -> Iterable[int]:
     """The nodes that a term matches. If it lists a label's values, nodes with other values aren't visited."""
     nodes = cache.node_list
     indexes: Iterable[int] = range(len(nodes))
-    for each in term.match_expressions:
-        if each.operator == "In":
-            having = _by_label(each.key, cache)
-            indexes = [i for value in set(each.values) for i in having.get(value, ())]
+    for expression in term.match_expressions:
+        if expression.operator == "In":
+            having = _by_label(expression.key, cache)
+            indexes = [i for value in set(expression.values) for i in having.get(value, ())]
             break
     return (i for i in indexes if matches_labels(term, nodes[i].labels))
 

@@ -45,7 +45,7 @@ CINDER = InTreePlugin(
 )
 PORTWORX = InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com")
 
-PLUGINS = {each.name: each for each in (GCE_PD, AWS_EBS, AZURE_DISK, CINDER, PORTWORX)}
+PLUGINS = {plugin.name: plugin for plugin in (GCE_PD, AWS_EBS, AZURE_DISK, CINDER, PORTWORX)}
 
 
 class TranslationError(Exception):
@@ -126,12 +126,14 @@ def _translated(volume: PersistentVolume, zone_key: str) -> VolumeNodeAffinity |
     """The node affinity, in the driver's terms (in_tree_volume.go, translateTopologyFromInTreeToCSI)."""
     terms = volume.required_nodes.node_selector_terms if volume.required_nodes else ()
     labels = volume.metadata.labels
-    keys = {each.key for term in terms for each in term.match_expressions}
+    keys = {expression.key for term in terms for expression in term.match_expressions}
     beta = ZONE not in keys and (BETA_ZONE in keys or (ZONE not in labels and BETA_ZONE in labels))
     zone = BETA_ZONE if beta else ZONE
-    if any(each.values for term in terms for each in term.match_expressions if each.key == zone):
+    if any(
+        expression.values for term in terms for expression in term.match_expressions if expression.key == zone
+    ):
         terms = tuple(_renamed(term, zone, zone_key) for term in terms)
-    elif zones := {each.strip() for each in labels.get(zone, "").split(SEVERAL_ZONES)} - {""}:
+    elif zones := {name.strip() for name in labels.get(zone, "").split(SEVERAL_ZONES)} - {""}:
         inside = Requirement(zone_key, "In", tuple(sorted(zones)))
         terms = tuple(
             msgspec.structs.replace(term, match_expressions=(*term.match_expressions, inside))
@@ -145,6 +147,7 @@ def _translated(volume: PersistentVolume, zone_key: str) -> VolumeNodeAffinity |
 def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
     """A term in which one key is replaced by another."""
     expressions = tuple(
-        msgspec.structs.replace(each, key=new) if each.key == old else each for each in term.match_expressions
+        msgspec.structs.replace(expression, key=new) if expression.key == old else expression
+        for expression in term.match_expressions
     )
     return msgspec.structs.replace(term, match_expressions=expressions)

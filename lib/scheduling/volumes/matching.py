@@ -31,7 +31,7 @@ def matches_labels(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
     """Whether labels match a term; an empty term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
-    return all(matches(each, labels) for each in term.match_expressions)
+    return all(matches(expression, labels) for expression in term.match_expressions)
 
 
 def allows(topologies: Iterable[TopologySelectorTerm], labels: Mapping[str, str]) -> bool:
@@ -39,7 +39,9 @@ def allows(topologies: Iterable[TopologySelectorTerm], labels: Mapping[str, str]
     terms = list(topologies)
     return not terms or any(
         term.match_label_expressions
-        and all(labels.get(each.key) in each.values for each in term.match_label_expressions)
+        and all(
+            labels.get(expression.key) in expression.values for expression in term.match_label_expressions
+        )
         for term in terms
     )
 
@@ -74,7 +76,7 @@ class Candidates:
         self._claim, self._volumes = claim, volumes
         kept = volumes.kept_for(str(claim))
         # Volumes that are reserved for a claim must fit it, too.
-        self._kept = [each for each in kept if is_for(each, claim) and self._fits(each)]
+        self._kept = [volume for volume in kept if is_for(volume, claim) and self._fits(volume)]
         self._anywhere = self._sorted(volumes.free(claim.storage_class, ANYWHERE))
 
     def best_on(self, labels: Mapping[str, str], taken: Collection[str]) -> PersistentVolume | None:
@@ -105,7 +107,7 @@ class Candidates:
 
     def _sorted(self, volumes: Iterable[PersistentVolume]) -> Sequence[PersistentVolume]:
         """The volumes that the claim could get, the smallest first."""
-        fitting = [each for each in volumes if self._fits(each) and self._may_have(each)]
+        fitting = [volume for volume in volumes if self._fits(volume) and self._may_have(volume)]
         return sorted(fitting, key=self._volumes.order) if len(fitting) > 1 else fitting
 
     def _fits(self, volume: PersistentVolume) -> bool:

@@ -4,10 +4,11 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
@@ -21,13 +22,15 @@ from lib.kube.source import ClusterSource, PollingSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.extenders import Extenders
+from lib.scheduling.framework.interface import Profile
+from lib.scheduling.framework.runtime import Clock
 from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.follow_up import FollowUp
 from lib.service.options import Options
-from lib.service.rights import needed_rights
+from lib.service.rights import Right, needed_rights
 from lib.service.served_profiles import profiles_for
 from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.startup_checks import StartupChecks
@@ -38,6 +41,9 @@ from lib.service.telemetry.report import Report
 from lib.service.writes.pipeline import Pipeline
 from lib.service.writes.records import Records
 from lib.service.writes.writes import Writes
+
+if TYPE_CHECKING:
+    from lib.kube.proxy import OwnProxy
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once. NO_START also without --once, for example when the listen address is in use."""
@@ -57,17 +63,79 @@ def assembled(
 
     system: what they take from the machine.
     """
-    random, namespaces = system.random(options.seed), options.namespaces
+    random = system.random(options.seed)
+    with (
+        _connected(options, report, shutdown, system) as connection,
+        _extenders(options, connection.api, report) as extenders,
+    ):
+        api, observer, now = connection.api, report.observer, system.monotonic
+        lives = PodLives(now)
+        cache = Cache(served=options.namespaces, lives=lives)
+        observer.shows(cache.pods, connection.leads)
+        handle = Handle(random, extenders, cache, system.now)
+        profiles = {
+            profile.scheduler_name: profile
+            for profile in profiles_for(options.config, options.profiles, handle)
+        }
+        names, rights = [*profiles], _rights(options, profiles.values())
+        schedulers = _schedulers(profiles, handle, options, observer, now)
+        queue = SchedulingQueue(profiles, options.times, observer.queued, lives, observer.hinted)
+        in_flight = InFlight(api.begin, system)
+        pipeline = Pipeline(in_flight, api.retrying(), shutdown, options.bind_workers, now)
+        records = Records(pipeline, cache, report, system, options.dry_run)
+        writes = Writes(pipeline, schedulers, cache, report, options, system, records)
+        source = _source(options, api, names)
+        source.devices.unlisted = cache.unlisted_claims
+        poller = Poller(
+            options=options,
+            source=source,
+            cache=cache,
+            queue=queue,
+            schedulers=schedulers,
+            writes=writes,
+            report=report,
+            shutdown=shutdown,
+            leads=connection.leads,
+            proxy=connection.proxy,
+            checks=StartupChecks(api.for_access_reviews(), names, options.namespaces, rights, report),
+            follow_up=FollowUp(cache, queue, schedulers, report, writes, now, options.dry_run),
+            system=system,
+        )
+        with _shown(poller):
+            report.started(names, options.namespaces, api.address)
+            if options.ui:
+                from lib.service.telemetry.page import serving  # here, as few runs need it
+
+                report.page(serving(PAGE, Path(urlsplit(connection.address).path)))
+            yield poller
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """How poller reaches the API server."""
+
+    api: Api
+    address: str
+    """That of kubectl proxy."""
+    proxy: "OwnProxy | None"
+    """The kubectl proxy that poller started, if any."""
+    leads: Callable[[], bool]
+    """Whether this poller is the leader; without an election it is."""
+
+
+@contextmanager
+def _connected(options: Options, report: Report, shutdown: Shutdown, system: System) -> Iterator[_Connection]:
+    """The connection to the API server while the block runs. The report gets its observer, too."""
     with ExitStack() as stack:
         proxy = None
         if options.start_proxy:
-            from lib.kube.proxy import OwnProxy  # here, as the rest below: few runs need it
+            from lib.kube.proxy import OwnProxy  # here, as few runs need it
 
             proxy = stack.enter_context(OwnProxy())
         address = proxy.address if proxy else options.proxy
         report.connecting(address)
-        for each in options.config.ignored():
-            report.warning(f"{options.config_file}: ignored: {each}")
+        for field_path in options.config.ignored():
+            report.warning(f"{options.config_file}: ignored: {field_path}")
         report.observer = observer = _observer(options, system)
         leads = stack.enter_context(_elected(options.leader_election, address, shutdown, system))
         if options.leader_election:
@@ -76,78 +144,70 @@ def assembled(
             Api(address, shutdown.stopping, may_write=leads, request_observer=observer, system=system)
         )
         observer.probes(lambda: api.with_short_timeouts().get_whole("/version"))
-        extenders = Extenders()
-        if options.config.extenders:
-            from lib.service.http_extender import connected
+        yield _Connection(api, address, proxy, leads)
 
-            extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        lives = PodLives(system.monotonic)
-        cache = Cache(served=namespaces, lives=lives)
-        handle = Handle(random, extenders, cache, system.now)
-        profiles = profiles_for(options.config, options.profiles, handle)
-        names = [each.scheduler_name for each in profiles]
-        in_full = bool(options.explain) or options.verbose or options.ui
-        schedulers = {
-            name: Scheduler(
-                profile,
-                random,
-                extenders,
-                in_full=in_full,
-                clock=system.monotonic,
-                record=observer.record_for(name),
-            )
-            for name, profile in zip(names, profiles, strict=True)
-        }
-        for name, scheduler in schedulers.items():
-            observer.evaluates(name, scheduler.evaluations)
-        observer.shows(cache.pods, leads)
-        queue = SchedulingQueue(
-            dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives, observer.hinted
-        )
-        dry_run = options.dry_run
-        needs = {READING, GROUP_SIZES, WRITING, *chain.from_iterable(each.needs for each in profiles)}
-        rights = needed_rights(
-            namespaces,
-            [need for need in NEEDS if need in needs],
-            writes=not dry_run,
-            watch=options.watch,
-            election=options.leader_election,
-        )
-        in_flight = InFlight(api.begin, system)
-        pipeline = Pipeline(in_flight, api.retrying(), shutdown, options.bind_workers, system.monotonic)
-        records = Records(pipeline, cache, report, system, dry_run)
-        writes = Writes(pipeline, schedulers, cache, report, options, system, records)
-        source_type: type[ClusterSource] = PollingSource
-        if options.watch:
-            from lib.kube.informer import Informer as source_type  # noqa: N813
-        source = source_type(api, names, namespaces)
-        source.devices.unlisted = cache.unlisted_claims
-        poller = Poller(
-            options,
-            source,
-            cache,
-            queue,
-            schedulers,
-            writes,
-            report,
-            shutdown,
-            leads,
-            proxy,
-            StartupChecks(api.for_access_reviews(), names, namespaces, rights, report),
-            FollowUp(cache, queue, schedulers, report, writes, system.monotonic, dry_run),
-            system=system,
-        )
-        stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
-        if options.top:
+
+@contextmanager
+def _shown(poller: Poller) -> Iterator[None]:
+    """A block in which the signal USR1 shows the queue, and --top draws the cluster."""
+    with ExitStack() as stack:
+        stack.enter_context(on_signal(signal.SIGUSR1, lambda: poller.report.show(poller.queue)))
+        if poller.options.top:
             from lib.service.telemetry.top import on_terminal  # here, as few runs need rich
 
-            report.redraw = stack.enter_context(on_terminal(poller.queue, cache)).note
-        report.started(names, namespaces, api.address)
-        if options.ui:
-            from lib.service.telemetry.page import serving  # here, as few runs need it
+            poller.report.redraw = stack.enter_context(on_terminal(poller.queue, poller.cache)).note
+        yield
 
-            report.page(serving(PAGE, Path(urlsplit(address).path)))
-        yield poller
+
+@contextmanager
+def _extenders(options: Options, api: Api, report: Report) -> Iterator[Extenders]:
+    """The extenders of the configuration, connected while the block runs."""
+    if not options.config.extenders:
+        yield Extenders()
+        return
+    from lib.service.http_extender import connected  # here, as few runs need it
+
+    with connected(options.config.extenders, api, report.warning) as extenders:
+        yield extenders
+
+
+def _schedulers(
+    profiles: Mapping[str, Profile], handle: Handle, options: Options, observer: Observer, clock: Clock
+) -> dict[str, Scheduler]:
+    """A scheduler for each profile, by its name; the observer counts and times what it does."""
+    schedulers = {}
+    for name, profile in profiles.items():
+        scheduler = schedulers[name] = Scheduler(
+            profile,
+            handle.random,
+            handle.extenders,
+            in_full=bool(options.explain) or options.verbose or options.ui,
+            clock=clock,
+            record=observer.record_for(name),
+        )
+        observer.evaluates(name, scheduler.evaluations)
+    return schedulers
+
+
+def _source(options: Options, api: Api, scheduler_names: list[str]) -> ClusterSource:
+    """What reads the cluster: it watches, or polls."""
+    if options.watch:
+        from lib.kube.informer import Informer  # here, as few runs need it
+
+        return Informer(api, scheduler_names, options.namespaces)
+    return PollingSource(api, scheduler_names, options.namespaces)
+
+
+def _rights(options: Options, profiles: Iterable[Profile]) -> list[Right]:
+    """The rights that poller needs with these options, and for what its plugins read."""
+    needs = {READING, GROUP_SIZES, WRITING}.union(*(profile.needs for profile in profiles))
+    return needed_rights(
+        options.namespaces,
+        [need for need in NEEDS if need in needs],
+        writes=not options.dry_run,
+        watch=options.watch,
+        election=options.leader_election,
+    )
 
 
 @contextmanager

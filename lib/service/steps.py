@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from lib.kube.changes import AnyChange
 from lib.kube.errors import ApiError
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Pod
-from lib.kube.source import ClusterSource
+from lib.kube.source import ClusterSource, Delta
 from lib.kube.system import MACHINE, System
 from lib.lazily import Lazy
 from lib.scheduling.attempt import Attempt
@@ -36,6 +37,7 @@ from lib.service.follow_up import FollowUp
 from lib.service.group_turns import GroupTurns
 from lib.service.lookups import look_up
 from lib.service.options import Options
+from lib.service.pod_turns import MOST_PODS, PodTurns
 from lib.service.shutdown import Shutdown
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
@@ -70,55 +72,49 @@ DECIDING_SECONDS = 0.1
 """With --watch, pods are decided on for so long in a tick, or for ten times what it took to read the changes.
 Then what was decided is sent, and changes are read. When polling, it is an interval."""
 
-MOST_PODS = 1000
-"""So many pods at most are decided on in a tick, but for the only tick, and large groups."""
-
 VICTIM_PATIENCE, VICTIM_PAUSE = 1.0, 0.1
 """A victim whose binding is on its way is not evicted before this time: it may be bound in a moment. Its
 preemptor is tried again after each pause."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Poller:
-    """The loop's parts: they read, decide, write and report.
-
-    proxy: the kubectl proxy that poller started, if any. leads: whether this poller is the leader. follow_up:
-    does what follows for pods that aren't seen on their nodes yet. unreadable: how many of our pods could not
-    be decoded at the last poll. left_out: whether pods were not tried in the last tick, as an answer hasn't
-    come yet.
-    """
+    """The loop's parts: they read, decide, write and report."""
 
     options: Options
     source: ClusterSource
     cache: Cache
     queue: SchedulingQueue
     schedulers: Mapping[str, Scheduler]
+    """By scheduler name."""
     writes: Writes
     report: Report
     shutdown: Shutdown
     leads: Callable[[], bool]
+    """Whether this poller is the leader."""
     proxy: "OwnProxy | None"
+    """The kubectl proxy that poller started, if any."""
     checks: StartupChecks
     follow_up: FollowUp
-    unreadable: int = 0
-    left_out: bool = False
+    """Does what follows for pods that aren't seen on their nodes yet."""
     system: System = MACHINE
+    unreadable: int = 0
+    """How many of our pods could not be decoded at the last poll."""
+    awaits_answers: bool = False
+    """Whether pods were left out in the last tick until an answer comes, or for a moment."""
+    pod_turns: PodTurns = field(init=False)
     group_turns: GroupTurns = field(init=False)
     lives: PodLives = field(init=False)
     """The pods' records."""
     now: Callable[[], float] = field(init=False)
     """The time, in seconds of a clock that only grows."""
     _tick_began: float = 0.0
-    _left_out: set[str] = field(default_factory=set)
-    """The uids of the pods that were not tried when it was their turn last."""
-    _not_before: dict[str, float] = field(default_factory=dict)
-    """When pods may be tried again whose victims are being bound, by uid."""
-
     _patience: float = field(init=False)
     """How many seconds to wait for an answer that not all pods need. The only tick waits for all."""
 
     def __post_init__(self) -> None:
         self.lives, self.now = self.queue.lives, self.system.monotonic
+        self.pod_turns = PodTurns(self.now, None if self.options.once else MOST_PODS)
         self.group_turns = GroupTurns(self.follow_up, self.now)
         self._patience = inf if self.options.once else PATIENCE
 
@@ -163,7 +159,7 @@ class Poller:
         pause = self.options.interval
         if self.options.watch:  # no change wakes it when a backoff ends, or when we become leader
             pause = min(pause, self.queue.next_in(self.now()) if self.leads() else LEADER_CHECK)
-        if self.left_out:
+        if self.awaits_answers:
             pause = min(self.options.interval, ANSWER_PAUSE)
         if self.writes.more:
             pause = 0.0
@@ -197,21 +193,15 @@ class Poller:
         Freed room is reported as a DELETED change of our own making, so that the queue wakes pods. In
         kube-scheduler it is the event AssignedPodDelete.
         """
-        self._tick_began, self.left_out = self.now(), False
+        self._tick_began, self.awaits_answers = self.now(), False
         claims = self.source.storage, self.source.devices
-        unseen_before = [each for each in claims if each.unseen]
+        unseen_before = [kind for kind in claims if kind.unseen]
         with self.checks.during_poll(self._patience):
             yield from self._timed(self.source.first_changes())
             delta = self.source.poll(self._patience)
         knew_claims, self.cache.knows_claims = self.cache.knows_claims, self.source.devices.is_known
-        self.report.reached()
-        self.checks.after_poll(self._patience)
-        self.unreadable = delta.unplaceable
-        if delta.changes:  # a watch can deliver changes without any request
-            self.report.observer.last_answer = self.now()
-        for line in delta.unreadable:
-            self.report.warning(line)
-        if any(not each.unseen for each in unseen_before):
+        self._note_poll(delta)
+        if any(not kind.unseen for kind in unseen_before):
             self.queue.retry_all(self.now())
         bound = self.lives.in_phase(Phase.BOUND)
         changes, turns = self._not_stale(delta.changes), self.group_turns
@@ -224,6 +214,16 @@ class Poller:
         yield from self._timed(self.follow_up.after_poll(bound, complete=delta.complete))
         self.report.observer.synced(self.queue, self.cache)
 
+    def _note_poll(self, delta: Delta) -> None:
+        """Note what a poll tells besides changes: the API server answers, and some objects can't be read."""
+        self.report.reached()
+        self.checks.after_poll(self._patience)
+        self.unreadable = delta.unplaceable
+        if delta.changes:  # a watch can deliver changes without any request
+            self.report.observer.last_answer = self.now()
+        for line in delta.unreadable:
+            self.report.warning(line)
+
     def _not_stale(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
         """The changes, except those that were overtaken by what poller itself has done."""
         for change in changes:
@@ -234,7 +234,7 @@ class Poller:
                 yield self.cache.with_own_writes(change)
 
     def _timed(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
-        """The changes. The time until the next one is asked for is that of handling one."""
+        """The changes. The loop handles each before it asks for the next one: that time is recorded."""
         handled = self.report.observer.handled
         for change in changes:
             began = self.now()
@@ -260,65 +260,78 @@ class Poller:
         """The pods to try now, in order each alone, or with its group: first those that wait for Permit.
 
         It ends when nothing can be written any more, or when the time for decisions is over; the others come
-        in the next tick. A pod that preempts others is left out until they have been evicted: until then its
-        decision depends on them. A pod is left out, too, until the answers have come that it needs.
+        in the next tick. Pods are left out as long as their decision depends on what isn't known yet: an
+        answer that they need, or whether their victims have been evicted.
         """
-        self.writes.more, still_out, turns = False, set[str](), self.group_turns
+        self.writes.more = False
         if self.writes.pipeline.closed:
             return
-        all_held = self.queue.held(self.now()) if self.lives.count([Phase.HELD]) else []
-        if turns.under_way:
-            all_held = turns.others(all_held)
-        for batch in batches(all_held):
-            held = [pod for pod in batch if self.lives.phase_of(pod) == Phase.HELD]
-            if held and not self.writes.pipeline.closed:
-                yield held
+        yield from self._held()
         with self.shutdown.interruptible():
-            pods = self.queue.ready(self.now())
-            groups = [*batches(turns.in_turn(pods) if turns.under_way or turns.time.slow else pods)]
-            if len(groups) > MOST_PODS and not self.options.once:
-                self.writes.more = True
-                groups.sort(key=lambda group: group[0].metadata.uid in self._left_out)  # the others first
-                still_out = self._left_out & {group[0].metadata.uid for group in groups[MOST_PODS:]}
-                del groups[MOST_PODS:]
-            if attempt := turns.under_way:
-                groups.append(attempt.pods)
+            in_turn = self.group_turns.in_turn(self.queue.ready(self.now()))
+            groups, later = self.pod_turns.split([*batches(in_turn)])
+            self.writes.more = bool(later)
+            if under_way := self.group_turns.under_way:
+                groups.append(under_way.pods)
             pods = [pod for group in groups for pod in group]
+            looked_up = self.cache.looked_up
             if pods:
-                needs = needs_of(pods, self.cache, [each.profile for each in self.schedulers.values()])
-                before, patience = self.cache.looked_up, self.now() + self._patience
-                self.cache.looked_up = look_up(needs, self.source, before, self.report, patience)
+                needs = needs_of(
+                    pods, self.cache, [scheduler.profile for scheduler in self.schedulers.values()]
+                )
+                until = self.now() + self._patience
+                self.cache.looked_up = look_up(needs, self.source, looked_up, self.report, until)
             else:  # the pods that waited for an answer may have gone
-                self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
-        pending = self.cache.looked_up.pending
-        if doubtful := self.lives.in_phase(Phase.DOUBTFUL):
-            pending = {**self._in_doubtful_groups(pods, doubtful), **pending}
-        self.left_out, self._left_out = bool(self.cache.looked_up.pending), still_out
-        now = self.now()
-        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
-        self.left_out |= bool(self._not_before)
+                self.cache.looked_up = replace(looked_up, errors={}, pending={})
+        awaited = self._await_answers(pods)
+        self.pod_turns.begin(later)
+        self.awaits_answers = bool(self.cache.looked_up.pending or self.pod_turns.not_before)
         tried, until = False, self._decides_until()
         for group in groups:
             if self.writes.pipeline.closed:
                 break
-            goes_on = attempt is not None and group is attempt.pods
+            goes_on = under_way is not None and group is under_way.pods
             if tried and self.now() >= until and not goes_on:
                 self.writes.more = True
-                continue
-            uids = [pod.metadata.uid for pod in group]
-            if why := next((pending[uid] for uid in uids if uid in pending), ""):
-                for uid in uids:
-                    self.queue.note(uid, why)
-            elif self._not_before.keys().isdisjoint(uids) and not any(
-                map(self.writes.records.must_wait, uids)
-            ):
+            elif not self._leave_out(group, awaited):
                 tried = True
                 yield group
-                continue
-            self._left_out.update(uids)
-            if goes_on:  # its room isn't kept while it waits for an answer
-                turns.give_up()
+            elif goes_on:  # its room isn't kept while it waits for an answer
+                self.group_turns.give_up()
         self.writes.more &= tried  # if all were left out, the others can wait for the usual pause
+
+    def _held(self) -> Iterator[list[Pod]]:
+        """The pods for which Permit or PreBind is to run again now, each alone, or with its group."""
+        held = self.queue.held(self.now()) if self.lives.count([Phase.HELD]) else []
+        for group in batches(self.group_turns.others(held)):
+            still_held = [pod for pod in group if self.lives.phase_of(pod) == Phase.HELD]
+            if still_held and not self.writes.pipeline.closed:
+                yield still_held
+
+    def _await_answers(self, pods: list[Pod]) -> dict[str, str]:
+        """Why pods wait for an answer, by uid.
+
+        If a pod of a group may be bound, it is looked up, and the others of the group wait for that.
+        """
+        doubtful = {life.group: life for life in self.lives.in_phase(Phase.DOUBTFUL) if life.group}
+        awaited = {}
+        for pod in pods if doubtful else ():
+            if (group := group_of(pod)) and (life := doubtful.get(group)):
+                self.writes.look_up(life)
+                awaited[pod.metadata.uid] = f"whether {life.pod} of its group is bound is not known yet"
+        return {**awaited, **self.cache.looked_up.pending}
+
+    def _leave_out(self, group: list[Pod], awaited: Mapping[str, str]) -> bool:
+        """Leave a group out of this tick, if one of its pods must wait. Returns whether it was left out."""
+        uids = [pod.metadata.uid for pod in group]
+        why = next((awaited[uid] for uid in uids if uid in awaited), "")
+        for uid in uids if why else ():
+            self.queue.note(uid, why)
+        must_wait = self.writes.records.must_wait
+        if why or any(uid in self.pod_turns.not_before or must_wait(uid) for uid in uids):
+            self.pod_turns.leave_out(uids)
+            return True
+        return False
 
     def _decides_until(self) -> float:
         """When the time for decisions in this tick is over."""
@@ -326,16 +339,6 @@ class Poller:
             return inf
         least = DECIDING_SECONDS if self.options.watch else max(DECIDING_SECONDS, self.options.interval)
         return self.now() + max(least, 10 * (self.now() - self._tick_began))
-
-    def _in_doubtful_groups(self, pods: Iterable[Pod], doubtful: Iterable[PodLife]) -> dict[str, str]:
-        """Why pods wait, by uid: another one of their group may be bound. It is looked up."""
-        by_group = {life.group: life for life in doubtful if life.group}
-        found = {}
-        for pod in pods if by_group else ():
-            if (group := group_of(pod)) and (life := by_group.get(group)):
-                self.writes.look_up(life)
-                found[pod.metadata.uid] = f"whether {life.pod} of its group is bound is not known yet"
-        return found
 
     def schedule(self, pods: list[Pod]) -> list[Decision]:
         """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled.
@@ -345,7 +348,7 @@ class Poller:
         with self.shutdown.interruptible():
             try:
                 decisions = self._decide(pods)
-                preempt = any(each.victims or each.preempted_held for each in decisions)
+                preempt = any(decision.victims or decision.preempted_held for decision in decisions)
                 if preempt and (victims := self._victims_on_their_way(decisions)):
                     self._try_in_a_moment(decisions, victims)
                     return []
@@ -388,7 +391,8 @@ class Poller:
     def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:
         """Run Permit, or PreBind, again for pods that wait; returns the decisions for those that did."""
         decisions = pod_group_cycle.recheck_pod_group(pods, self.cache, self.schedulers, self.now())
-        return [each if each.outcome in PLACED else self.follow_up.undone(each) for each in decisions]
+        undone = self.follow_up.undone
+        return [decision if decision.outcome in PLACED else undone(decision) for decision in decisions]
 
     def _victims_on_their_way(self, decisions: Iterable[Decision]) -> list[PodLife]:
         """The victims whose binding is on its way, or whose answer was lost, since a moment ago.
@@ -396,7 +400,7 @@ class Poller:
         After that moment they are evicted like any others: the API server deletes them, bound or not, as for
         kube-scheduler.
         """
-        victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
+        victims = chain.from_iterable((*decision.victims, *decision.preempted_held) for decision in decisions)
         lives = (self.lives.get(pod.metadata.uid) for pod in victims)
         may_be_bound = (life for life in lives if life and life.phase in (Phase.BINDING, Phase.DOUBTFUL))
         return [life for life in may_be_bound if self.now() - life.since < VICTIM_PATIENCE]
@@ -405,7 +409,7 @@ class Poller:
         """Undo decisions: in a moment more is known of their victims."""
         for decision in decisions:
             self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache)
-            self._not_before[decision.pod.metadata.uid] = self.now() + VICTIM_PAUSE
+            self.pod_turns.not_before[decision.pod.metadata.uid] = self.now() + VICTIM_PAUSE
         for life in victims:
             if life.phase == Phase.DOUBTFUL:
                 self.writes.look_up(life)

@@ -97,9 +97,22 @@ class Loop:
         says: Any = Says(self.said)
         more = FollowUp(self.cache, self.queue, schedulers, says, says, lambda: self.now, dry_run=False)
         system: Any = SimpleNamespace(monotonic=lambda: self.now)
-        parts = self.cache, self.queue, schedulers, says, says, no, no, no, no, more
         options: Any = SimpleNamespace(once=False)
-        self.poller = Poller(options, no, *parts, system=system)
+        self.poller = Poller(
+            options=options,
+            source=no,
+            cache=self.cache,
+            queue=self.queue,
+            schedulers=schedulers,
+            writes=says,
+            report=says,
+            shutdown=no,
+            leads=no,
+            proxy=no,
+            checks=no,
+            follow_up=more,
+            system=system,
+        )
         for each in (WEB, OTHER):
             self.queue.apply(Change(Kind.ADDED, each), now=0)
         self.decision, rejected = (scheduler.schedule_one(each, self.cache) for each in (WEB, OTHER))
@@ -292,7 +305,7 @@ def test_a_victim_that_may_be_bound_in_a_moment_is_evicted_only_after_that(resul
     assert loop.poller.schedule([important]) == []
     assert (loop.phase_of(important), set(loop.cache.lives.leaving)) == ("ACTIVE", set())
     assert loop.said == ["look_up"] * bool(result)
-    assert poller._not_before == {important.metadata.uid: loop.now + VICTIM_PAUSE}
+    assert poller.pod_turns.not_before == {important.metadata.uid: loop.now + VICTIM_PAUSE}
     loop.now += VICTIM_PATIENCE
     (decision,) = loop.poller.schedule([important])
     assert [each.metadata.name for each in decision.victims] == ["web"]

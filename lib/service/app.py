@@ -111,7 +111,7 @@ def assembled(
 
 
 @dataclass(frozen=True)
-class _Connection:
+class _ApiAccess:
     """How poller reaches the API server."""
 
     api: Api
@@ -124,7 +124,7 @@ class _Connection:
 
 
 @contextmanager
-def _connected(options: Options, report: Report, shutdown: Shutdown, system: System) -> Iterator[_Connection]:
+def _connected(options: Options, report: Report, shutdown: Shutdown, system: System) -> Iterator[_ApiAccess]:
     """The connection to the API server while the block runs. The report gets its observer, too."""
     with ExitStack() as stack:
         proxy = None
@@ -144,7 +144,7 @@ def _connected(options: Options, report: Report, shutdown: Shutdown, system: Sys
             Api(address, shutdown.stopping, may_write=leads, request_observer=observer, system=system)
         )
         observer.probes(lambda: api.with_short_timeouts().get_whole("/version"))
-        yield _Connection(api, address, proxy, leads)
+        yield _ApiAccess(api, address, proxy, leads)
 
 
 @contextmanager

@@ -37,48 +37,44 @@ EVENTS_BESIDE_BINDINGS = 2
 
 @dataclass(eq=False, slots=True)
 class _Lane:
-    """The writes of one sort for the pods of one namespace.
-
-    open: how many haven't ended; in_flight: how many of these wait for an answer. due: those that can go on.
-    First come those that have begun, then those that haven't, the oldest first.
-    """
+    """The writes of one sort for the pods of one namespace."""
 
     sort: Sort
     namespace: str
     open: int = 0
+    """How many haven't ended."""
     in_flight: int = 0
+    """How many of these wait for an answer."""
     due: "deque[_Running]" = field(default_factory=deque)
+    """Those that can go on: first those that have begun, then those that haven't, the oldest first."""
 
 
 @dataclass(eq=False, slots=True)
 class _Running:
-    """A write that has begun, or is about to.
-
-    request: the one to be sent next, or in flight; failures: how often it has failed; lost: whether it may
-    have been carried out then. pauses: how many the write has asked for. began: when it first sent something.
-    """
+    """A write that has begun, or is about to."""
 
     write: Write[Any]
     lane: _Lane
     request: Request | None = None
+    """The request that is in flight, or is to be sent next."""
     failures: int = 0
+    """How often that request has failed."""
     lost: bool = False
+    """Whether that request may have been carried out when it failed."""
     pauses: int = 0
+    """How many pauses the write has asked for."""
     began: float = 0.0
+    """When the write first sent something."""
 
 
 class Pipeline:
     """Sends the requests of many writes, those of one write in order, without blocking in between.
 
     A request has a place from when it is sent until its answer comes. Each sort has places of its own. Of
-    these, a namespace gets no more than are free: so always some are left for others, though its requests
-    may never end.
+    these, a namespace gets no more than are free. So some are always left for others, even if its requests
+    never end.
 
-    retrying: which failures of a write are worth another try, and after which pause. window: the most
-    bindings in flight. most_events: the most events in flight, for now. open: how many writes of each sort
-    haven't ended.
-    error: why writing ended in this tick: an UnreachableError when the API server isn't there, or a
-    NotLeadingError; None if it didn't. The other writes get it in place of their next answer.
+    retrying: which failures of a write are worth another try, and after which pause.
 
     Source: A. Choudhury and E. Hahne, Dynamic queue length thresholds for shared-memory packet switches
     (IEEE/ACM Transactions on Networking 6, 1998)
@@ -88,14 +84,25 @@ class Pipeline:
         self, in_flight: InFlight, retrying: Retrying, shutdown: Shutdown, window: int, clock: Clock
     ) -> None:
         self._in_flight, self._retrying, self._shutdown, self._clock = in_flight, retrying, shutdown, clock
-        self.window = self.most_events = window
+        self.window = window
+        """The most bindings in flight."""
+        self.most_events = window
+        """The most events in flight, for now."""
         self.error: ApiError | None = None
+        """Why writing ended in this tick: an UnreachableError when the API server isn't there, or a
+        NotLeadingError; None if it didn't end. The other writes get it in place of their next answer."""
         self.open: Counter[Sort] = Counter()
-        self._lanes: dict[Sort, dict[str, _Lane]] = {sort: {} for sort in Sort}  # by namespace; open ones
-        self._due: dict[Sort, dict[str, _Lane]] = {sort: {} for sort in Sort}  # the next one comes first
-        self._taken: Counter[Sort] = Counter()  # places
-        self._paused: list[tuple[float, int, _Running]] = []  # a heap, by the time of the next try
-        self._numbers = count()  # of pauses: those that end at the same time end in their order
+        """How many writes of each sort haven't ended."""
+        self._lanes: dict[Sort, dict[str, _Lane]] = {sort: {} for sort in Sort}
+        """The lanes with open writes, by sort and namespace."""
+        self._due: dict[Sort, dict[str, _Lane]] = {sort: {} for sort in Sort}
+        """The lanes with writes that can go on; the next one to be served comes first."""
+        self._taken: Counter[Sort] = Counter()
+        """How many places of each sort are taken."""
+        self._paused: list[tuple[float, int, _Running]] = []
+        """A heap of writes by the time of their next try."""
+        self._numbers = count()
+        """Numbers of pauses: those that end at the same time end in the order in which they began."""
 
     @property
     def stopping(self) -> bool:
@@ -130,10 +137,11 @@ class Pipeline:
     def run(self, until: float, sorts: Collection[Sort] = tuple(Sort)) -> Iterator[Any]:
         """Send requests and read answers; yields the results of writes as they come, other than None.
 
-        Each result is to be handled before the next one is taken: no other write goes on before that.
-        It ends at this time of the clock, or when no write of these sorts is open. Writes of all sorts go on
-        meanwhile. Before it ends, it does what can be done without waiting. When poller is told twice to
-        stop, it does nothing any more.
+        Handle each result before you take the next one: no other write goes on before that.
+
+        `run` ends at this time of the clock, or when no write of these sorts is open. Writes of all sorts go
+        on meanwhile. Before `run` ends, it does what can be done without waiting. When poller is told twice
+        to stop, nothing more is sent.
         """
         ends = False
         while not (ends or self._shutdown.impatient):
@@ -143,13 +151,13 @@ class Pipeline:
                 if (result := self._advance(running, answer)) is not None:
                     yield result
                 elif running.request:
-                    self._go_on(running)
+                    self._make_due(running)
         yield from self._send()
 
     def drop_oldest(self, sort: Sort) -> None:
-        """Drop the write of a sort that has waited for longest to begin, of the namespace that has most."""
+        """Drop the oldest write of a sort that hasn't begun, of the namespace that has most of them."""
         lane = max(self._due[sort].values(), key=lambda lane: len(lane.due), default=None)
-        waiting = next((each for each in lane.due if not each.request), None) if lane else None
+        waiting = next((running for running in lane.due if not running.request), None) if lane else None
         if lane and waiting:
             lane.due.remove(waiting)
             waiting.write.close()
@@ -216,16 +224,19 @@ class Pipeline:
             self._shutdown.stopping.wait(max(0.0, until - self._clock()))
         now = self._clock()
         while self._paused and (self._paused[0][0] <= now or self.closed):
-            self._go_on(heappop(self._paused)[2])
+            self._make_due(heappop(self._paused)[2])
 
-    def _go_on(self, running: _Running) -> None:
-        """A write that has begun can go on, as soon as there is a place."""
+    def _make_due(self, running: _Running) -> None:
+        """Let a write that has begun go on as soon as there is a place."""
         lane = running.lane
         lane.due.appendleft(running)
         self._due[lane.sort].setdefault(lane.namespace, lane)
 
     def _pause(self, running: _Running, error: ApiError, tries: int) -> bool:
-        """Pause a write before its next try, if another try is worth it. If not, writing may end."""
+        """Pause a write before its next try, if another try is worth it; returns whether it is.
+
+        If it isn't, and the API server isn't there, writing ends.
+        """
         state = RetryCallState(self._retrying, None, (), {})
         state.attempt_number = tries
         state.set_exception((type(error), error, error.__traceback__))
@@ -242,7 +253,8 @@ class Pipeline:
     def _advance(self, running: _Running, answer: Any) -> Any:
         """Let a write take its next step; returns its result, if it ends with one.
 
-        answer: to the last step; an ApiError is thrown. If the step is a request, it is to be sent.
+        answer: the one to the last step; an ApiError is thrown into the write. If the next step is a request,
+        it is noted in `running`, and is to be sent.
         """
         write, running.request, running.failures, running.lost = running.write, None, 0, False
         try:

@@ -38,45 +38,46 @@ PREEMPTION = "preemption"
 
 @dataclass(eq=False)
 class PodWrite:
-    """A write about a pod. what: a word for it. missing: whether it isn't written. failed: it was refused."""
+    """A write about a pod."""
 
     pod: Pod
     what: str
+    """What is written, in a word."""
     write: Write[Any]
     missing: bool = True
+    """Whether it isn't written yet."""
     failed: bool = False
+    """Whether it was refused."""
 
 
 @dataclass(eq=False)
 class Record:
     """The writes for a pod that was not scheduled: first its status, then, at the same time, all others.
 
-    under_way: how many are being made. outdated: whether there is a later record, or the pod is gone.
-    is_sent: whether an answer to the first one is awaited. binding: that of the pod, which is started then:
-    else the API server might carry out the condition last, and the bound pod would be said to wait.
     Source: pkg/scheduler/backend/api_dispatcher/call_queue.go, merge
     """
 
     decision: Decision
     writes: list[PodWrite]
     under_way: int = 0
+    """How many of the writes are being made."""
     outdated: bool = False
+    """Whether there is a later record, or the pod is gone."""
     is_sent: bool = False
+    """Whether the answer to the first write is awaited."""
     binding: Write[Completed] | None = None
+    """The pod's binding, which waits for that answer. If both were in flight, the API server might carry out
+    the condition last: the pod would be bound, and have a condition that says it isn't."""
 
     @property
     def evictions(self) -> list[PodWrite]:
-        """Those that evict a pod, and aren't made."""
-        return [each for each in self.writes if each.what == PREEMPTION and each.missing]
+        """The writes that evict a pod and aren't made yet."""
+        return [write for write in self.writes if write.what == PREEMPTION and write.missing]
 
 
 @dataclass
 class Records:
-    """Writes why pods were not scheduled. Of each pod, one record is written at a time.
-
-    begun: the records that are being written, by the pod's key. undoing: the keys of the pods of which a
-    decision is being undone.
-    """
+    """Writes why pods were not scheduled. Of each pod, one record is written at a time."""
 
     pipeline: Pipeline
     cache: Cache
@@ -84,9 +85,11 @@ class Records:
     system: System
     dry_run: bool
     begun: dict[str, Record] = field(default_factory=dict)
+    """The records that are being written, by the pod's key."""
     undoing: set[str] = field(default_factory=set)
+    """The keys of the pods whose decision is being undone."""
     _collected: dict[str, Record] = field(default_factory=dict)
-    """By the pod's key. A later record replaces one that hasn't begun."""
+    """The records that haven't begun, by the pod's key. A later one replaces an earlier one."""
 
     def now(self) -> datetime:
         """The time for conditions and events: in UTC, in whole seconds."""
@@ -95,7 +98,7 @@ class Records:
     def failed_scheduling(self, decision: Decision) -> None:
         """A pod was not scheduled: collect a condition and an event with the reason, and its evictions.
 
-        If it may be bound, they are written only if it hasn't changed, that is, if it isn't bound.
+        A pod that may be bound gets its condition only if it hasn't changed: then it isn't bound.
         """
         if self.dry_run:
             return
@@ -106,23 +109,24 @@ class Records:
         reason = "SchedulerError" if decision.outcome == Outcome.ERROR else "Unschedulable"
         status = mark_unscheduled(pod, reason, decision.message, now, nominated, version)
         writes = [PodWrite(pod, "condition", status)]
-        writes += [PodWrite(each, "nomination", nominate(each, "")) for each in decision.cleared_nominations]
-        for each in decision.victims:
-            write = evict(each, pod, where, now, partial(self._has_room, each))
-            writes.append(PodWrite(each, PREEMPTION, write))
-        for each in decision.preempted_held:  # not bound yet, so they aren't deleted
+        cleared = decision.cleared_nominations
+        writes += [PodWrite(nominee, "nomination", nominate(nominee, "")) for nominee in cleared]
+        for victim in decision.victims:
+            write = evict(victim, pod, where, now, partial(self._has_room, victim))
+            writes.append(PodWrite(victim, PREEMPTION, write))
+        for victim in decision.preempted_held:  # not bound yet, so it isn't deleted
             message = f"{PREEMPTED.format(pod.metadata.uid, where)} (in poller's memory)."
-            writes.append(PodWrite(each, "event", record(each, "Preempted", message, now, pod)))
+            writes.append(PodWrite(victim, "event", record(victim, "Preempted", message, now, pod)))
         if decision.undo:
             from lib.kube.claim_writes import undo_claim  # here, as few clusters need it
 
-            writes += [PodWrite(pod, "claim", undo_claim(each)) for each in decision.undo]
+            writes += [PodWrite(pod, "claim", undo_claim(undo)) for undo in decision.undo]
         life.event = life.event or FailedSchedulingEvent()
         event = life.event.record(pod, event_note(decision), now)
         self._collect(decision, [*writes, PodWrite(pod, "event", event)])
 
     def _has_room(self, victim: Pod) -> bool:
-        """Whether a victim still has room. One that was being bound has none once that failed."""
+        """Whether a victim still has room, or else spare it: its binding failed before it was evicted."""
         phase = self.cache.lives.phase_of(victim)
         if phase in QUEUED and phase not in ROOM:
             self.cache.lives.spare([victim])
@@ -132,10 +136,11 @@ class Records:
     def nominated(self, decision: Decision, node_name: str) -> None:
         """Collect a pod's nomination to a node, by which others know of it; "" ends it.
 
-        With a node, what was collected of an earlier try isn't true any more.
+        A nomination to a node replaces what was collected of an earlier try: that isn't true any more. To end
+        one, nothing is collected if there is a later record, which says where the pod is nominated.
         """
-        says_it = pod_key(decision.pod) in self._collected and not node_name
-        if not (self.dry_run or says_it):
+        has_later_record = pod_key(decision.pod) in self._collected and not node_name
+        if not (self.dry_run or has_later_record):
             write = nominate(decision.pod, node_name)
             self._collect(decision, [PodWrite(decision.pod, "nomination", write)])
 
@@ -150,55 +155,56 @@ class Records:
         if uid in self.undoing:
             return True
         records = self._collected.get(uid), self.begun.get(uid)
-        return any(each.evictions for each in records if each)
+        return any(record.evictions for record in records if record)
 
     def begin(self) -> bool:
         """Begin to write what was collected, if anything; returns whether there was anything.
 
         Of a pod whose last record is being written, the next one is begun later.
         """
-        keys = [each for each in self._collected if each not in self.begun]
+        keys = [key for key in self._collected if key not in self.begun]
         for key in keys:
             record = self.begun[key] = self._collected.pop(key)
             self._start(record, record.writes[:1])
         return bool(keys)
 
     def _start(self, record: Record, writes: Iterable[PodWrite]) -> None:
-        for each in writes:
+        for write in writes:
             record.under_way += 1
             namespace = record.decision.pod.metadata.namespace
-            self.pipeline.start(self._write(record, each), Sort.RECORD, namespace)
+            self.pipeline.start(self._write(record, write), Sort.RECORD, namespace)
 
     def _is_outdated(self, record: Record) -> bool:
-        """Whether a record is no longer true; then no other write of it is begun."""
+        """Whether a record is no longer true. No further write of such a record is begun."""
         phase = self.cache.lives.phase_of(record.decision.pod)
         return record.outdated or phase not in QUEUED or phase == Phase.BINDING
 
-    def _write(self, record: Record, each: PodWrite) -> Write[Completed | None]:
+    def _write(self, record: Record, pod_write: PodWrite) -> Write[Completed | None]:
         """Make a write of a record. The first one begins the others; the last one ends the record."""
-        is_first = each is record.writes[0]
+        is_first, pod, what = pod_write is record.writes[0], pod_write.pod, pod_write.what
         try:
             if not (self._is_outdated(record) or self.pipeline.closed):
-                yield from self._as_long_as_true(record, each.write) if is_first else each.write
-                each.missing = False
+                write = pod_write.write
+                yield from self._as_long_as_true(record, write) if is_first else write
+                pod_write.missing = False
         except (UnreachableError, NotLeadingError):
             pass  # it is missing
         except Exception as error:
-            each.failed = True
+            pod_write.failed = True
             if self._is_outdated(record):
-                log.debug("%s: %s is no longer true, and not tried again: %s", each.pod, each.what, error)
+                log.debug("%s: %s is no longer true, and not tried again: %s", pod, what, error)
             elif is_first and isinstance(error, NotFoundError | ConflictError):
-                log.debug("%s is gone, and nothing is written of it: %s", each.pod, error)
+                log.debug("%s is gone, and nothing is written of it: %s", pod, error)
                 record.outdated = True
             else:
-                self.report.failed(each.pod, each.what, as_api_error(error))
+                self.report.failed(pod, what, as_api_error(error))
         if is_first:
             self._start(record, record.writes[1:])
         record.under_way -= 1
         return None if record.under_way else self._after_write(record)
 
     def _as_long_as_true(self, record: Record, write: Write[Any]) -> Write[None]:
-        """Make a write. What fails is tried again only if the record is still true: the pod may be bound."""
+        """Make a write. It is tried again only as long as the record is true: the pod may be bound."""
         try:
             step = next(write)
             while True:
@@ -226,10 +232,10 @@ class Records:
 
     def _after_write(self, record: Record) -> Completed | None:
         """A record has ended. If a write is missing that is still true, its pod must be tried again."""
-        decision, lacks = record.decision, any(each.missing and not each.failed for each in record.writes)
+        decision, lacks = record.decision, any(write.missing and not write.failed for write in record.writes)
         del self.begun[pod_key(decision.pod)]
-        self.cache.lives.spare(each.pod for each in record.evictions)
-        if any(each.failed for each in record.evictions):  # the room of a victim that stays isn't kept
+        self.cache.lives.spare(write.pod for write in record.evictions)
+        if any(write.failed for write in record.evictions):  # the room of a victim that stays isn't kept
             lacks = True
             self.cache.nominator.delete(decision.pod)
             self.nominated(decision, "")

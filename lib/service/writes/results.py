@@ -39,14 +39,13 @@ class Result(Enum):
 
 @dataclass(frozen=True)
 class Completed:
-    """A decision with its result. error: why it FAILED, is DOUBTFUL or NOT_FOUND_OUT.
-
-    why: what happened to a pod that is TAKEN. now: that pod, or one that was FOUND, as it is now; None if it
-    is gone.
-    """
+    """A decision with its result."""
 
     decision: Decision
     result: Result
     why: str = ""
+    """What happened to a pod that is TAKEN."""
     error: ApiError | None = None
+    """Why the result is FAILED, DOUBTFUL or NOT_FOUND_OUT."""
     now: Pod | None = None
+    """A pod that is TAKEN or FOUND, as it is now; None if it is gone."""

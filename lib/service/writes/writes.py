@@ -51,19 +51,17 @@ Counterpart in client-go: maxQueuedEvents in tools/record/event.go
 
 @dataclass
 class Writes:
-    """All writes of the loop. `submit` takes decisions; `completed` and `drain` return their results.
-
-    schedulers: by scheduler name; their PreBind, Bind and PostBind plugins are run. records: of pods that
-    were not scheduled.
-    """
+    """All writes of the loop. `submit` takes decisions; `completed` and `drain` return their results."""
 
     pipeline: Pipeline
     schedulers: Mapping[str, Scheduler]
+    """By scheduler name; their PreBind, Bind and PostBind plugins are run."""
     cache: Cache
     report: Report
     options: Options
     system: System
     records: Records
+    """Those of pods that were not scheduled."""
     more: bool = False
     """Whether there are pods to decide on, which had no time in this tick."""
     _run_at: float = 0.0
@@ -78,7 +76,7 @@ class Writes:
     def submit(self, decision: Decision) -> None:
         """Take a decision. Its binding is sent with others, by `completed` or `drain`.
 
-        If the pod's condition is on its way, its answer comes first.
+        If the pod's condition is on its way, the binding waits for the answer to that.
         """
         if decision.only_waits:
             self.records.nominated(decision, decision.node_name)
@@ -96,7 +94,7 @@ class Writes:
                 self.pipeline.start(self._bind(decision, life), Sort.BINDING, life.pod.metadata.namespace)
 
     def look_up(self, life: PodLife) -> None:
-        """Find out whether a pod is bound. The result comes as others do; of a pod, one at a time."""
+        """Find out whether a pod is bound. The result comes as others do. A second look-up waits for it."""
         if life.key not in self._looking_up:
             self._looking_up.add(life.key)
             self.pipeline.start(self._look_up(life.decision), Sort.LOOK_UP, life.pod.metadata.namespace)
@@ -115,17 +113,18 @@ class Writes:
     def drain(self) -> Iterator[Completed]:
         """At the tick's end: begin the other writes, and return the results that have come.
 
-        What isn't written goes on over the next ticks; only a tick that is the last one waits for all. During
-        shutdown only the events of bound pods are begun, and what has begun is finished. When poller is told
-        twice to stop, it doesn't wait.
+        The writes go on over the next ticks; only the tick of --once waits for all. During shutdown only the
+        events of bound pods are begun, and what has begun is finished. When poller is told twice to stop, it
+        doesn't wait.
         """
         yield from self.completed()
         if not self.pipeline.closed:
             self.records.begin()
         self.pipeline.most_events = EVENTS_BESIDE_BINDINGS if self.more else self.pipeline.window
         kept, self._kept = self._kept, []
-        for each in kept:
-            self.pipeline.start(self._write_event(*each), Sort.EVENT, each[0].metadata.namespace)
+        for pod, message, when in kept:
+            event = self._write_event(pod, message, when)
+            self.pipeline.start(event, Sort.EVENT, pod.metadata.namespace)
         if self.pipeline.stopping:
             yield from self.pipeline.run(inf, [Sort.BINDING])
             yield from self.pipeline.run(inf, [Sort.EVENT])
@@ -140,8 +139,7 @@ class Writes:
     def _bind(self, decision: Decision, life: PodLife) -> Write[Completed]:
         """Run PreBind and Bind, POST the binding, run PostBind. Any error affects this pod only.
 
-        What became of the pod may be seen before the answer comes: then that counts, and nothing more is
-        written.
+        If what became of the pod is seen before the answer comes, that counts, and nothing more is written.
         Source: bindingCycle in pkg/scheduler/schedule_one.go
         """
         if life.phase != Phase.BINDING:
@@ -152,17 +150,8 @@ class Writes:
         if decision.outcome != Outcome.WAITING:  # else PreBind has run, and waits for writes
             decision = scheduler.bind(decision, self.cache)
         while decision.outcome == Outcome.WAITING and decision.writes:
-            try:
-                yield from self._write_assumed(decision)
-            except Exception as error:
-                gives_devices = any(isinstance(each, ReserveClaim) for each in decision.writes)
-                if isinstance(error, ApiError) and not gives_devices:  # what may be taken stays so
-                    error.may_be_written = False  # the binding was not sent
-                where = f'PreBind plugin "{scheduler.waits_in_pre_bind(decision)}"'
-                if life.phase == Phase.BINDING:
-                    return self._failed(decision, error, where, life)
-            if life.phase != Phase.BINDING:
-                return Completed(decision, Result.OVERTAKEN)
+            if ended := (yield from self._write_for_pre_bind(decision, life)):
+                return ended
             decision = scheduler.bind(decision, self.cache)
         if decision.outcome == Outcome.WAITING:
             return Completed(decision, Result.NOT_SENT if life.is_gone else Result.WAITING)
@@ -184,8 +173,21 @@ class Writes:
         self.scheduled(decision)
         return Completed(decision, Result.BOUND)
 
+    def _write_for_pre_bind(self, decision: Decision, life: PodLife) -> Write[Completed | None]:
+        """Write what PreBind waits for. Returns a result if the pod can't be bound after that, else None."""
+        try:
+            yield from self._write_assumed(decision)
+        except Exception as error:
+            gives_devices = any(isinstance(write, ReserveClaim) for write in decision.writes)
+            if isinstance(error, ApiError) and not gives_devices:  # what may be taken stays so
+                error.may_be_written = False  # the binding was not sent
+            waits_in = self.schedulers[decision.pod.spec.scheduler_name].waits_in_pre_bind(decision)
+            if life.phase == Phase.BINDING:
+                return self._failed(decision, error, f'PreBind plugin "{waits_in}"', life)
+        return None if life.phase == Phase.BINDING else Completed(decision, Result.OVERTAKEN)
+
     def _failed(self, decision: Decision, error: Exception, where: str, life: PodLife) -> Completed:
-        """The result of a binding that failed; the decision says why in kube-scheduler's words."""
+        """The result of a binding that failed. Its decision says why in kube-scheduler's words."""
         failed = as_api_error(error)
         if failed is not error:
             log.debug("%s: binding failed", decision.pod, exc_info=error)
@@ -200,25 +202,29 @@ class Writes:
         """The result of a binding that failed, or had no answer, when its pod was seen before that."""
         if life.seen_on != decision.node_name:
             return Completed(decision, Result.OVERTAKEN)
-        self.scheduled(decision)  # it was on its node: only the answer was lost
+        self.scheduled(decision)  # the pod was seen on its node: only the answer was lost
         return Completed(decision, Result.BOUND)
 
     def _look_up(self, decision: Decision) -> Write[Completed]:
-        """Look up a pod that may be bound. Its claims, too, if it isn't: a watch may not have shown them."""
+        """Look up a pod that may be bound. If it isn't bound, its claims are looked up, too."""
         try:
             now = yield from look_up(decision.pod)
             if not (now and now.spec.node_name):
-                for each in decision.writes:
-                    if isinstance(each, ReserveClaim):
-                        from lib.kube.claim_writes import look_up as look_up_claim  # here, as few need it
-
-                        if claim := (yield from look_up_claim(each.claim)):
-                            self.cache.devices.written(claim, each.claim.metadata.uid)
+                yield from self._look_up_claims(decision)
         except Exception as error:
             return Completed(decision, Result.NOT_FOUND_OUT, error=as_api_error(error))
         finally:
             self._looking_up.discard(pod_key(decision.pod))
         return Completed(decision, Result.FOUND, now=now)
+
+    def _look_up_claims(self, decision: Decision) -> Write[None]:
+        """Look up the claims that PreBind was to write: a watch may not have shown yet what was written."""
+        for reserve in decision.writes:
+            if isinstance(reserve, ReserveClaim):
+                from lib.kube.claim_writes import look_up as look_up_claim  # here, as few clusters need it
+
+                if claim := (yield from look_up_claim(reserve.claim)):
+                    self.cache.devices.written(claim, reserve.claim.metadata.uid)
 
     def scheduled(self, decision: Decision) -> None:
         """A pod was bound: its event is written."""
@@ -232,19 +238,20 @@ class Writes:
     def _write_assumed(self, decision: Decision) -> Write[None]:
         """Write what PreBind waits for: volumes and devices. What may take long is announced on the pod."""
         pod, node_name = decision.pod, decision.node_name
-        volumes = [each for each in decision.writes if not isinstance(each, ReserveClaim)]
+        volumes = [write for write in decision.writes if not isinstance(write, ReserveClaim)]
         if volumes:
             yield from self._announce(pod, nominate(pod, node_name))
         for volume in volumes:
             self.cache.storage.written((yield from write_assumed(volume)))
-        if claims := [each for each in decision.writes if isinstance(each, ReserveClaim)]:
+        if reserving := [write for write in decision.writes if isinstance(write, ReserveClaim)]:
             from lib.kube.claim_writes import announce_wait, reserve_claim  # here, as few clusters need them
             from lib.scheduling.devices.claims_of_pod import has_binding_conditions
 
             written = []
-            for each in claims:
-                written.append((yield from reserve_claim(each, self.records.now())))
-                self.cache.devices.written(written[-1], each.claim.metadata.uid)
+            for reserve in reserving:
+                claim = yield from reserve_claim(reserve, self.records.now())
+                written.append(claim)
+                self.cache.devices.written(claim, reserve.claim.metadata.uid)
             if any(map(has_binding_conditions, written)):
                 yield from self._announce(pod, announce_wait(pod, node_name, self.records.now()))
 
@@ -266,9 +273,9 @@ class Writes:
     def _undo(self, decision: Decision) -> Write[None]:
         from lib.kube.claim_writes import undo_claim
 
-        for each in decision.undo:
+        for undo in decision.undo:
             try:
-                if now := (yield from undo_claim(each)):  # what others have reserved of it stays
+                if now := (yield from undo_claim(undo)):  # what others have reserved of it stays
                     self.cache.devices.written(now, reserved_as="")
             except Exception as error:  # the pod's next attempt finds its claim as it is
                 self.report.failed(decision.pod, "claim", as_api_error(error))

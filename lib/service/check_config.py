@@ -22,7 +22,7 @@ def show(
     """Print it, for people."""
     width = shutil.get_terminal_size().columns
     lines = [line for profile in profiles for line in _of(profile, width)]
-    extenders = ", ".join(each.url_prefix for each in config.extenders) or NONE
+    extenders = ", ".join(extender.url_prefix for extender in config.extenders) or NONE
     lines.append(f"extenders, for the pods of all profiles: {extenders}")
     lines.append(
         f"backoff between two attempts for a pod: {times.initial_backoff:g} to {times.max_backoff:g} s"
@@ -32,7 +32,7 @@ def show(
     else:
         lines.append("leader election: off")
     if ignored := [*config.ignored()]:
-        lines += ["ignored, as it changes no decision:", *(_indented(each, width) for each in ignored)]
+        lines += ["ignored, as it changes no decision:", *(_indented(line, width) for line in ignored)]
     print(*lines, sep="\n")
 
 
@@ -46,7 +46,7 @@ def _of(profile: Profile, width: int) -> Iterator[str]:
         yield _indented(", ".join(_names(profile, point)) or NONE, width)
     if told := [*_told(profile)]:
         yield "  plugin arguments (those that differ from the defaults):"
-        yield from (_indented(each, width) for each in told)
+        yield from (_indented(line, width) for line in told)
     yield "  percentageOfNodesToScore:"
     yield _indented(f"{enough} %" if enough else "adaptive (above 100 nodes: 50 %, falling to 5 %)", width)
     yield ""
@@ -62,9 +62,9 @@ def _told(profile: Profile) -> Iterator[str]:
         if hasattr(plugin, "args") and is_dataclass(plugin):
             own, usual = (
                 {
-                    each.name: getattr(one, each.name)
-                    for each in fields(one)
-                    if each.repr and each.name != "extenders"
+                    field.name: getattr(one, field.name)
+                    for field in fields(one)
+                    if field.repr and field.name != "extenders"
                 }
                 for one in (plugin, type(plugin)())
             )
@@ -75,7 +75,7 @@ def _told(profile: Profile) -> Iterator[str]:
 
 def _names(profile: Profile, point: str) -> list[str]:
     """The plugins at an extension point, scores with weights; a policy's functions share one name."""
-    names = dict.fromkeys(each.name for each in profile.with_point(*EXTENSION_POINTS[point]))
+    names = dict.fromkeys(plugin.name for plugin in profile.with_point(*EXTENSION_POINTS[point]))
     if point not in ("preScore", "score"):
         return [*names]
     weights = {name: profile.weights[name] for name in names if name in profile.weights}

@@ -38,18 +38,17 @@ else:
 
 @dataclass
 class FollowUp:
-    """What follows for pods that are held, are being bound, may be bound, or were bound and not seen yet.
-
-    schedulers: by scheduler name. dry_run: nothing is written, so no pod is ever seen on its node.
-    """
+    """What follows for pods that are held, are being bound, may be bound, or were bound and not seen yet."""
 
     cache: Cache
     queue: SchedulingQueue
     schedulers: Mapping[str, Scheduler]
+    """By scheduler name."""
     report: Report
     writes: Writes
     now: Callable[[], float]
     dry_run: bool
+    """Whether nothing is written, so that no pod is ever seen on its node."""
 
     # --- undoing decisions ------------------------------------------------------------------------------
 
@@ -60,9 +59,9 @@ class FollowUp:
     def undone(self, decision: Decision) -> Decision:
         """A decision was undone: undo its writes, too, and wake the pods that its room could help.
 
-        Its volumes and devices could help others, too: the API shows no change of what was not written yet.
-        A pod that was seen to be gone while it was being bound leaves the queue: no other change tells that.
-        Returns what is left of the decision.
+        Pods that could use its volumes and devices are woken, too: the API shows no change of what was not
+        written yet. A pod that was seen to be gone while it was being bound leaves the queue now: no other
+        change tells that it is gone. Returns what is left of the decision.
         """
         if decision.undo:
             self.writes.undo(decision)
@@ -75,7 +74,7 @@ class FollowUp:
         return decision
 
     def _free_group(self, gone: Pod) -> None:
-        """One of a group's pods that wait is gone: if too few are left, they are freed and tried again.
+        """A held pod of a group is gone. If too few of the group are left, they are freed and tried again.
 
         Source: Unreserve in pkg/coscheduling in sigs.k8s.io/scheduler-plugins
         """
@@ -162,8 +161,8 @@ class FollowUp:
     def after_poll(self, bound: Iterable[PodLife], *, complete: bool) -> Iterator[AnyChange]:
         """Look up the pods that a poll should have shown on their nodes, and those that are due.
 
-        bound: those that were bound before it. complete: whether it showed everything. Yields what has
-        changed.
+        bound: the pods that were bound before the poll. complete: whether the poll showed everything. Yields
+        what has changed.
         """
         if complete and not self.dry_run:
             self.cache.lives.listed_at = self.now()
@@ -171,7 +170,7 @@ class FollowUp:
                 if life.phase == Phase.BOUND and life.is_gone:
                     yield freed_room(life.pod, self.cache.node_of(life.pod))  # it was deleted meanwhile
                 elif life.phase == Phase.BOUND and not life.found:
-                    life.look_up_at = 0.0  # it should be on its node
+                    life.look_up_at = 0.0  # the poll should have shown it on its node
         for life in self.cache.lives.overdue(self.now()):
             if life.found and not complete:
                 life.look_up_at = 0.0  # a complete poll may show it

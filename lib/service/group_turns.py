@@ -25,14 +25,15 @@ else:
 
 @dataclass
 class GroupTurns:
-    """The turns of groups. under_way: the attempt that isn't over, if any: there is one at most."""
+    """The turns of groups."""
 
     follow_up: FollowUp
     now: Callable[[], float]
     time: GroupTime = field(default_factory=GroupTime)
     under_way: "pod_group_cycle.GroupAttempt | None" = None
+    """The attempt that isn't over, if any. There is one at most."""
     missed: list[AnyChange] = field(default_factory=list)
-    """What has changed since it began: it may help pods that had failed by then."""
+    """What has changed since that attempt began: it may help pods that had failed by then."""
     _waiting: set[PodGroupRef | None] = field(default_factory=set)
     """Other groups that need long, too: they are tried when that attempt is over."""
 
@@ -77,7 +78,7 @@ class GroupTurns:
         return decisions
 
     def give_up(self) -> None:
-        """Undo the attempt that isn't over: the group is tried anew, after others that need long."""
+        """Undo the attempt that isn't over. Its group is tried anew, after others that need long."""
         if attempt := self.under_way:
             self._end()
             if attempt.group:
@@ -89,15 +90,17 @@ class GroupTurns:
         self._waiting.clear()
 
     def _wake(self, decisions: Iterable[Decision]) -> list[Decision]:
-        """Wake the pods that decisions could help whose node was taken back. Returns what is left of all."""
+        """Wake the pods that can use the room of pods that have lost their node. Returns what is left of all
+        decisions."""
         undone = self.follow_up.undone
-        return [undone(each) if each.node_name and not self._has_room(each) else each for each in decisions]
+        return [undone(decision) if self._has_lost_room(decision) else decision for decision in decisions]
 
-    def _has_room(self, decision: Decision) -> bool:
-        return self.follow_up.cache.lives.phase_of(decision.pod) in ROOM
+    def _has_lost_room(self, decision: Decision) -> bool:
+        phase = self.follow_up.cache.lives.phase_of(decision.pod)
+        return bool(decision.node_name) and phase not in ROOM
 
     def noted(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
-        """The changes. Pods whose attempt lasts are not woken by them: that is done when it is over."""
+        """The changes. They don't wake pods whose attempt isn't over; those are woken after its end."""
         if self.missed and not self.under_way:
             for change in self.missed:
                 self.follow_up.queue.wake(change, self.now())

@@ -28,8 +28,8 @@ LOOK = 1.0
 def watching(files: Collection[str], long: float = LONG) -> Iterator[None]:
     """Log calls of policies that take long, and the call that runs when an exception ends the block.
 
-    files: those of the policies, as in their frames. A thread checks once a second whether their code runs in
-    this thread. Without files there is no such thread.
+    files: those of the policies, as in their frames. Another thread checks once a second whether their code
+    runs in this one. Without files there is no other thread.
     """
     if not files:
         yield

@@ -35,16 +35,16 @@ class PolicyName(StrEnum):
 
 @dataclass(frozen=True)
 class Asked:
-    """The options about the profiles to serve.
-
-    scheduler_name, policy: those of the only profile, instead of the two built-in ones. policies: plugins to
-    add to the default plugins. preemption: whether pods may preempt others.
-    """
+    """The options about the profiles to serve."""
 
     scheduler_name: str | None = None
+    """The name of the only profile, in place of the two built-in ones."""
     policy: PolicyName = PolicyName.DEFAULT
+    """The policy of that profile."""
     policies: "tuple[Policy, ...]" = ()
+    """They have plugins to add to the default ones."""
     preemption: bool = True
+    """Whether pods may preempt others."""
 
 
 def profiles_for(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
@@ -55,7 +55,7 @@ def profiles_for(config: KubeSchedulerConfiguration, asked: Asked, handle: Handl
     if config.profiles:
         return _configured(config, asked, handle)
     percentage = config.percentage_of_nodes_to_score
-    return [replace(each, percentage_of_nodes_to_score=percentage) for each in _own(asked, handle)]
+    return [replace(profile, percentage_of_nodes_to_score=percentage) for profile in _own(asked, handle)]
 
 
 def _own(asked: Asked, handle: Handle) -> list[Profile]:
@@ -74,15 +74,15 @@ def _own(asked: Asked, handle: Handle) -> list[Profile]:
 def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
     specs = config.profiles
     builders = [
-        profile_builder.ProfileBuilder(each, f"profiles[{i}]", asked.policies, handle)
-        for i, each in enumerate(specs)
+        profile_builder.ProfileBuilder(spec, f"profiles[{i}]", asked.policies, handle)
+        for i, spec in enumerate(specs)
     ]
     without = () if asked.preemption else (DefaultPreemption.name,)
-    own_names = [each.scheduler_name for each in specs]
+    own_names = [spec.scheduler_name for spec in specs]
     names = list(own_names)
     if names.count(None) == 1 and (asked.scheduler_name or len(names) == 1):
         names[names.index(None)] = asked.scheduler_name or MAIN_SCHEDULER
-    percentages = [each.percentage_of_nodes_to_score for each in specs]
+    percentages = [spec.percentage_of_nodes_to_score for spec in specs]
     common = config.percentage_of_nodes_to_score
     profiles = [
         builder.profile(name or "", common if own is None else own, without)
@@ -109,13 +109,13 @@ def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
 
 
 def _wrong_percentages(percentages: Sequence[int | None]) -> Iterator[str]:
-    for i, each in enumerate(percentages):
-        yield from not_between(f"profiles[{i}].percentageOfNodesToScore", each or 0, 0, 100)
+    for i, percentage in enumerate(percentages):
+        yield from not_between(f"profiles[{i}].percentageOfNodesToScore", percentage or 0, 0, 100)
 
 
 def _wrong_queue_sorts(specs: Sequence[KubeSchedulerProfile]) -> Iterator[str]:
     """Profiles with another queueSort plugin than the first: all profiles share one queue."""
-    sorting = [each.plugins.queue_sort for each in specs]
-    for i, each in enumerate(sorting):
-        if each != sorting[0]:
+    queue_sorts = [spec.plugins.queue_sort for spec in specs]
+    for i, queue_sort in enumerate(queue_sorts):
+        if queue_sort != queue_sorts[0]:
             yield f"profiles[{i}].plugins.queueSort: must be as in profiles[0], as all share one queue"

@@ -18,22 +18,23 @@ class Stopped(Interruption):
 
 
 class Shutdown:
-    """Handles SIGINT and SIGTERM while its block runs; then the former handlers are restored.
-
-    stopping: set by the first signal; waits end then. signal: the first one; None before. told_twice: whether
-    a second one came. aborted: whether poller itself, not a signal, ended the run.
-    """
+    """Handles SIGINT and SIGTERM while its block runs; then the former handlers are restored."""
 
     def __init__(self, system: System = MACHINE) -> None:
         self._system = system
         self.stopping = system.event()
+        """Set by the first signal; waits end then."""
         self.signal: signal.Signals | None = None
+        """The last signal; None before the first."""
         self.told_twice = False
+        """Whether a second signal came."""
         self.aborted = False
+        """Whether poller itself, not a signal, ended the run."""
         self._held = False
 
     def __enter__(self) -> "Shutdown":
-        self._before = {each: signal.signal(each, self._stop) for each in (signal.SIGINT, signal.SIGTERM)}
+        numbers = signal.SIGINT, signal.SIGTERM
+        self._before = {number: signal.signal(number, self._stop) for number in numbers}
         return self
 
     def __exit__(self, *_: object) -> None:

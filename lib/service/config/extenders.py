@@ -89,8 +89,8 @@ class ExtenderConfig(Strict):
 
 def problems_of(extenders: Sequence[ExtenderConfig]) -> Iterator[str]:
     """A line for each problem of all extenders together; each has been checked before."""
-    if sum(bool(each.bind_verb) for each in extenders) > 1:
+    if sum(bool(extender.bind_verb) for extender in extenders) > 1:
         yield "extenders: only one may have a bindVerb"
-    managed = Counter(resource.name for each in extenders for resource in each.managed_resources)
+    managed = Counter(resource.name for extender in extenders for resource in extender.managed_resources)
     if twice := [name for name, count in managed.items() if count > 1]:
         yield f"extenders: {', '.join(twice)} can't be managed twice"

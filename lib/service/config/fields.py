@@ -20,7 +20,7 @@ class ConfigError(Exception):
 
     def __init__(self, problems: Sequence[str], file: Path | None = None) -> None:
         self.problems = problems
-        said = problems[0] if len(problems) == 1 else "".join(f"\n- {each}" for each in problems)
+        said = problems[0] if len(problems) == 1 else "".join(f"\n- {problem}" for problem in problems)
         super().__init__(f"{file}: {said}" if file else said)
 
 
@@ -53,10 +53,10 @@ def _read(raw: Any, kind: Any, path: str, problems: list[str]) -> Any:
     except msgspec.ValidationError as error:
         first = str(error)
     if isinstance(kind, UnionType):  # a type, or None if it isn't given
-        kind = next(each for each in get_args(kind) if each is not NoneType)
+        kind = next(given for given in get_args(kind) if given is not NoneType)
     if get_origin(kind) is tuple and isinstance(raw, list):
         item = get_args(kind)[0]
-        return tuple(_read(each, item, f"{path}[{i}]", problems) for i, each in enumerate(raw))
+        return tuple(_read(part, item, f"{path}[{i}]", problems) for i, part in enumerate(raw))
     if not (_is_struct(kind) and isinstance(raw, dict)):
         problems.append(_in_words(first, path))
         return _stand_in(kind)
@@ -70,9 +70,9 @@ def _read(raw: Any, kind: Any, path: str, problems: list[str]) -> Any:
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if name in raw:
-            found = len(problems)
+            count = len(problems)
             value = _read(raw[name], field.type, _at(path, name), problems)
-            if len(problems) == found or _is_struct(field.type) or get_origin(field.type) is tuple:
+            if len(problems) == count or _is_struct(field.type) or get_origin(field.type) is tuple:
                 values[field.name] = value
                 continue
         elif field.required:
@@ -144,7 +144,7 @@ def without_nulls(raw: Any) -> Any:
 def _without_nulls(raw: Any) -> Any:
     if isinstance(raw, dict):
         return {str(name): _without_nulls(value) for name, value in raw.items() if value is not None}
-    return [_without_nulls(each) for each in raw] if isinstance(raw, list) else raw
+    return [_without_nulls(item) for item in raw] if isinstance(raw, list) else raw
 
 
 def wrong_head(raw: Any, kind: str, path: str = "") -> Iterator[str]:

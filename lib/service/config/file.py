@@ -57,11 +57,11 @@ class LeaderElectionConfiguration(Strict):
         """A line for each invalid field: `PATH: why`; none if leader election is off."""
         if self.leader_elect is False:
             return
-        times = {each.encode_name: getattr(self, each.name) for each in fields(self)}
+        values = {field.encode_name: getattr(self, field.name) for field in fields(self)}
         negative = [
-            f"{path}.{name}: must be more than {each:g} s"
-            for name, each in times.items()
-            if isinstance(each, Duration) and each < 0
+            f"{path}.{name}: must be more than {value:g} s"
+            for name, value in values.items()
+            if isinstance(value, Duration) and value < 0
         ]
         yield from negative
         if not negative:

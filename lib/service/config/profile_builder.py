@@ -40,7 +40,8 @@ Weights = dict[str, int]
 class ProfileBuilder:
     """Builds a profile from the file; `problems` collects what is wrong.
 
-    path: its place, such as `profiles[0]`. policies: are added to the default plugins.
+    path: the profile's place in the file, such as `profiles[0]`. policies: their plugins are added to the
+    default ones.
     """
 
     def __init__(
@@ -76,10 +77,10 @@ class ProfileBuilder:
             listed = names[before]
             names[before] += [name for name in names[point] if self._has(name, before) and name not in listed]
         points = {
-            point: tuple(plugin for name in found for plugin in self._make(name)[point])
-            for point, found in names.items()
+            point: tuple(plugin for name in names_there for plugin in self._make(name)[point])
+            for point, names_there in names.items()
         }
-        plugins = {id(plugin): plugin for found in points.values() for plugin in found}
+        plugins = {id(plugin): plugin for plugins_there in points.values() for plugin in plugins_there}
         weights = {**everywhere, **own["score"]}
         scoring = [*names["score"], *names["preScore"]]
         return Profile(
@@ -94,24 +95,24 @@ class ProfileBuilder:
 
     def _enabled_at(self, point: str) -> Weights:
         """The existing plugins that the file enables at an extension point."""
-        found: Weights = {}
-        for i, each in enumerate(self._sets[point].enabled):
-            place = f"{self._path}.plugins.{point}.enabled[{i}]"
-            if not 0 <= each.weight <= LARGEST_WEIGHT:
-                self._wrong(f"{place}.weight", f"{each.weight} is not between 0 and {LARGEST_WEIGHT}")
-            if not self._is_there(each.name, f"{place}.name"):
+        weights: Weights = {}
+        for i, plugin in enumerate(self._sets[point].enabled):
+            place, name = f"{self._path}.plugins.{point}.enabled[{i}]", plugin.name
+            if not 0 <= plugin.weight <= LARGEST_WEIGHT:
+                self._wrong(f"{place}.weight", f"{plugin.weight} is not between 0 and {LARGEST_WEIGHT}")
+            if not self._is_there(name, f"{place}.name"):
                 continue
-            if point in EXTENSION_POINTS and not self._has(each.name, point):
-                has = ", ".join(other for other in EXTENSION_POINTS if self._has(each.name, other))
-                self._wrong(f"{place}.name", f"{each.name} has no {point}; it has {has}")
-            elif each.name in found:
-                self._wrong(f"{place}.name", f"{each.name} is enabled twice")
+            if point in EXTENSION_POINTS and not self._has(name, point):
+                has = ", ".join(other for other in EXTENSION_POINTS if self._has(name, other))
+                self._wrong(f"{place}.name", f"{name} has no {point}; it has {has}")
+            elif name in weights:
+                self._wrong(f"{place}.name", f"{name} is enabled twice")
             else:
-                found[each.name] = each.weight
-        return found
+                weights[name] = plugin.weight
+        return weights
 
     def _disabled_at(self, point: str) -> set[str]:
-        return {each.name for each in self._sets[point].disabled}
+        return {plugin.name for plugin in self._sets[point].disabled}
 
     def _multi_point(self) -> Weights:
         """The plugins of multiPoint: the default plugins that aren't disabled, then others that are enabled.
@@ -142,14 +143,14 @@ class ProfileBuilder:
 
     def _check_sets(self) -> None:
         """Find mistakes that don't change which plugins run."""
-        for point, found in self._sets.items():
-            if found.enabled and point in ("placementGenerate", "placementScore"):
+        for point, plugins in self._sets.items():
+            if plugins.enabled and point in ("placementGenerate", "placementScore"):
                 self._wrong(
                     f"{self._path}.plugins.{point}", "poller doesn't place groups by topology; leave it out"
                 )
-            for i, each in enumerate(found.disabled):
-                if each.name != ALL and each.name not in LACKING:
-                    self._is_there(each.name, f"{self._path}.plugins.{point}.disabled[{i}].name")
+            for i, plugin in enumerate(plugins.disabled):
+                if plugin.name != ALL and plugin.name not in LACKING:
+                    self._is_there(plugin.name, f"{self._path}.plugins.{point}.disabled[{i}].name")
 
     # --- plugins ----------------------------------------------------------------------------------------
 
@@ -182,20 +183,20 @@ class ProfileBuilder:
 
     def _read_arguments(self, configs: Sequence[PluginConfig]) -> dict[str, Mapping[str, Any]]:
         """The plugins' arguments, by name."""
-        found: dict[str, Mapping[str, Any]] = {}
-        for i, each in enumerate(configs):
-            place = f"{self._path}.pluginConfig[{i}]"
-            if not self._is_there(each.name, f"{place}.name"):
+        arguments: dict[str, Mapping[str, Any]] = {}
+        for i, config in enumerate(configs):
+            place, name = f"{self._path}.pluginConfig[{i}]", config.name
+            if not self._is_there(name, f"{place}.name"):
                 continue
-            if each.name in found:
-                self._wrong(f"{place}.name", f"{each.name} is configured twice")
+            if name in arguments:
+                self._wrong(f"{place}.name", f"{name} is configured twice")
                 continue
-            found[each.name] = {}
+            arguments[name] = {}
             try:
-                found[each.name] = arguments_for(each.name, each.args, f"{place}.args")
+                arguments[name] = arguments_for(name, config.args, f"{place}.args")
             except ConfigError as error:
                 self.problems += error.problems
-        return found
+        return arguments
 
     def _wrong(self, place: str, what: str) -> None:
         self.problems.append(f"{place}: {what}")

@@ -50,9 +50,11 @@ def as_used(
         "percentageOfNodesToScore": config.percentage_of_nodes_to_score,
         # An option can set parts of a second; a file can't.
         **{name: int(seconds) for name, seconds in backoff.items() if seconds == int(seconds)},
-        "profiles": [_profile(*each) for each in zip(profiles, specs, strict=True)],
+        "profiles": [_profile(profile, spec) for profile, spec in zip(profiles, specs, strict=True)],
         **(
-            {"extenders": [_extender(each, secrets) for each in config.extenders]} if config.extenders else {}
+            {"extenders": [_extender(extender, secrets) for extender in config.extenders]}
+            if config.extenders
+            else {}
         ),
     }
 
@@ -67,7 +69,8 @@ def _leader_election(election: LeaderElection | None) -> dict[str, Any]:
     if not election:
         return {"leaderElect": False}
     settings: dict[str, Any] = {
-        name: Duration(each) if isinstance(each, float) else each for name, each in asdict(election).items()
+        name: Duration(value) if isinstance(value, float) else value
+        for name, value in asdict(election).items()
     }
     used = LeaderElectionConfiguration(leader_elect=True, resource_lock="leases", **settings)
     found: dict[str, Any] = _as_builtins(used)
@@ -77,7 +80,7 @@ def _leader_election(election: LeaderElection | None) -> dict[str, Any]:
 def _profile(profile: Profile, spec: KubeSchedulerProfile) -> dict[str, Any]:
     plugins: dict[str, Any] = {"multiPoint": _only([])}
     for point, kinds in EXTENSION_POINTS.items():
-        names = [*dict.fromkeys(each.name for each in profile.with_point(*kinds))]
+        names = [*dict.fromkeys(plugin.name for plugin in profile.with_point(*kinds))]
         if point in ("preScore", "score"):
             names = [name for name in names if name in profile.weights]
         weights = {name: {"weight": profile.weights[name]} for name in names if point == "score"}
@@ -97,8 +100,8 @@ def _only(enabled: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _arguments(profile: Profile, spec: KubeSchedulerProfile) -> Iterator[dict[str, Any]]:
     """The arguments of each plugin that has some, with defaults."""
-    given = {each.name: each.args for each in spec.plugin_config}
-    for name in sorted({each.name for each in profile.plugins}):
+    given = {config.name: config.args for config in spec.plugin_config}
+    for name in sorted({plugin.name for plugin in profile.plugins}):
         kind: type[Args] | None = getattr(kind_of(name), "args", None)
         if kind:
             args, _ = read({**given.get(name, {}), "kind": f"{name}Args"}, kind)
@@ -135,4 +138,4 @@ def _without_empty(found: Any) -> Any:
     if isinstance(found, dict):
         fields = {name: _without_empty(value) for name, value in found.items()}
         return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
-    return [_without_empty(each) for each in found] if isinstance(found, list | tuple) else found
+    return [_without_empty(item) for item in found] if isinstance(found, list | tuple) else found

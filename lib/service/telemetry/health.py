@@ -20,17 +20,16 @@ FRESH = 5.0
 
 
 class Health:
-    """The state of the loop. The loop reports its progress; other threads ask.
-
-    last_activity: the time of the loop's last progress, or when the next one is due. last_answer: the time
-    of the API server's last good answer. probe: sends the API server a small request; ApiError if it fails.
-    """
+    """The state of the loop. The loop reports its progress; other threads ask."""
 
     def __init__(self, system: System = MACHINE) -> None:
         self._system = system
         self.last_activity = system.monotonic()
+        """When the loop last made progress, or when its next progress is due."""
         self.last_answer: float | None = None
+        """When the API server gave its last good answer."""
         self.probe: Callable[[], object] = bool
+        """Sends the API server a small request; ApiError if it fails."""
         self._is_reached = False
         self._trouble: Exception | None = None
         self._probe_failed: tuple[float, ApiError] | None = None  # when, and why

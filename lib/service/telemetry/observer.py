@@ -33,14 +33,12 @@ class ListenError(Exception):
 
 
 class Observer(RequestObserver):
-    """Callbacks for what happens. This base class only keeps two times, in `System.monotonic`'s seconds.
-
-    last_answer: when the API server gave its last good answer; None before the first. failing_since: when the
-    first request was sent of those that have failed since; None if none has.
-    """
+    """Callbacks for what happens. This base class only keeps two times, in `System.monotonic`'s seconds."""
 
     last_answer: float | None = None
+    """When the API server gave its last good answer; None before the first."""
     failing_since: float | None = None
+    """When the first request was sent that has failed since that answer; None if none has failed."""
 
     def __init__(self, system: System = MACHINE) -> None:
         self.system = system

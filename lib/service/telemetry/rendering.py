@@ -58,8 +58,8 @@ def as_annotation(decision: Decision, *, in_full: bool = False) -> str:
 def _nodes(decision: Decision) -> dict[str, Any]:
     """By name, each evaluated node's rejection, or its scores."""
     nodes: dict[str, Any] = {
-        name: {"rejected_by": each.plugin, "reasons": [*map(str, each.status.reasons)]}
-        for name, each in decision.rejected.items()
+        name: {"rejected_by": rejection.plugin, "reasons": [*map(str, rejection.status.reasons)]}
+        for name, rejection in decision.rejected.items()
     }
     for name, total in decision.totals.items():
         nodes[name] = {"scores": decision.scores[name], "total": total}

@@ -194,13 +194,13 @@ class Report:
 
     def bound(self, decision: Decision) -> None:
         """A pod was bound."""
-        self._settled(decision, bound=True)
+        self._finished(decision, bound=True)
         log.info("%s is bound to %s", decision.pod, decision.node_name, extra=of_attempt(decision))
         self.done["bound"] += 1
 
     def taken(self, decision: Decision, why: str) -> None:
         """Something else happened to a pod before it could be bound; `why` follows its name."""
-        self._settled(decision, bound=False)
+        self._finished(decision, bound=False)
         log.info("%s %s before it could be bound", decision.pod, why, extra=of_attempt(decision))
         self.done["bound by others or deleted"] += 1
         name = decision.pod.spec.scheduler_name
@@ -211,7 +211,7 @@ class Report:
                 " --leader-elect and the same lease"
             )
 
-    def _settled(self, decision: Decision, *, bound: bool) -> None:
+    def _finished(self, decision: Decision, *, bound: bool) -> None:
         self.observer.finished(decision, bound=bound)
         uid = decision.pod.metadata.uid
         self._unplaced.discard(uid)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod, PodGroupRef
 from lib.kube.storage import StorageObject
+from lib.scheduling.affinity import terms_of
 from lib.scheduling.disruption_budgets import DisruptionsLeft
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
@@ -84,6 +85,8 @@ class Cache:
         self._looked_up = looked_up or LookedUp()
         self._disruptions_left = DisruptionsLeft()
 
+        self.pods_with_terms = 0
+        """How many assigned pods have affinity terms, at most: all that are nominated for a try count."""
         self.removed: dict[str, Pod] = {}
         """By uid, the pods that are removed for a try."""
         self._added: tuple[Collection[Pod], str] = (), ""
@@ -208,6 +211,7 @@ class Cache:
         self._assigned[key] = pod, node_name
         self.journal.limit = max(LEAST_CHANGES, len(self.nodes) + len(self._assigned))
         self._priorities[pod.spec.priority] += 1
+        self.pods_with_terms += bool(terms_of(pod))
         self._count_member(pod, 1)
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
@@ -220,6 +224,7 @@ class Cache:
             return
         old, node_name = self._assigned.pop(key)
         add(self._priorities, old.spec.priority, -1)
+        self.pods_with_terms -= bool(terms_of(old))
         self._count_member(old, -1)
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
@@ -333,10 +338,12 @@ class Cache:
             for pod in pods:
                 node.add(pod)
             self._added = pods, node.name
+            self.pods_with_terms += len(pods)
             try:
                 yield
             finally:
                 self._added = (), ""
+                self.pods_with_terms -= len(pods)
 
     def tried(self) -> Iterator[tuple[Pod, str, int]]:
         """Each pod that is removed for a try (-1), or added (1), with the name of its node."""

@@ -30,7 +30,7 @@ _OnNode = tuple[Node, list[Pod], list[Pod]]
 class Feasibility:
     """Finds the nodes that fit a pod, by the plugins of a profile and by extenders."""
 
-    def __init__(self, framework: Framework, not_kept: PluginGroup, extenders: Extenders) -> None:
+    def __init__(self, framework: Framework, not_kept: PluginGroup, extenders: Extenders | None) -> None:
         self._framework, self._not_kept, self._extenders = framework, not_kept, extenders
         self._results = ResultCache(framework)
         self._next_start = 0
@@ -60,11 +60,11 @@ class Feasibility:
             nominated = self._nominated_node(attempt) if cache.nominator.node_of(pod) else None
             nodes = nominated or self._search(attempt)
         if self._extenders:
-            nodes = self._filter_by_extenders(attempt, nodes)
+            nodes = _filter_by(self._extenders, attempt, nodes)
             if nominated and not nodes:
                 with self._framework.point("Filter"):
                     nodes = self._search(attempt)
-                nodes = self._filter_by_extenders(attempt, nodes)
+                nodes = _filter_by(self._extenders, attempt, nodes)
         return nodes
 
     def _nominated_node(self, attempt: Attempt) -> NodeSlice | None:
@@ -168,12 +168,13 @@ class Feasibility:
         alone = NodeSlice(cache, [cache.node_index[node.name]])
         return framework.run_filters(filters, [None], attempt.state, pod, alone)[0]
 
-    def _filter_by_extenders(self, attempt: Attempt, nodes: NodeSlice) -> NodeSlice:
-        """The nodes that no extender rejects."""
-        rejected = self._extenders.filter(attempt.pod, [*nodes]) if nodes else {}
-        attempt.rejected.update({name: Rejection(*why) for name, why in rejected.items()})
-        index = attempt.cache.node_index
-        return NodeSlice(attempt.cache, [index[node.name] for node in nodes if node.name not in rejected])
+
+def _filter_by(extenders: Extenders, attempt: Attempt, nodes: NodeSlice) -> NodeSlice:
+    """The nodes that no extender rejects."""
+    rejected = extenders.filter(attempt.pod, [*nodes]) if nodes else {}
+    attempt.rejected.update({name: Rejection(*why) for name, why in rejected.items()})
+    index = attempt.cache.node_index
+    return NodeSlice(attempt.cache, [index[node.name] for node in nodes if node.name not in rejected])
 
 
 def feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:

@@ -66,7 +66,7 @@ class Scheduler:
         self.profile = profile
         self._random = random
         self._in_full = in_full
-        self._extenders = extenders or Extenders()
+        self._extenders = extenders or None
         self._framework = Framework(profile, clock, record)
         self.post_bind = self._framework.run_post_bind  # its failures don't change the result
         self.waits_in_pre_bind = self._framework.waits_in_pre_bind

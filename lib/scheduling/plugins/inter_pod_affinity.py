@@ -12,13 +12,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import LabelSelector, Node, Pod, PodAffinityTerm
 from lib.kube.resources import ALL, NAMESPACE_LABELS, Need
+from lib.lazily import Lazy
 from lib.scheduling.affinity import Term, Terms, terms_of
-from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, not_between
 from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
@@ -29,6 +29,12 @@ from lib.scheduling.status import MAX_NODE_SCORE, SKIP, CycleState, Status, unre
 from lib.scheduling.text import labels_text, listed, names, pods_text, requirement_text
 from lib.scheduling.workloads import belongs_to_node
 
+if TYPE_CHECKING:
+    from lib.scheduling import affinity_counts
+    from lib.scheduling.affinity_counts import ByTopology, Counts
+else:
+    affinity_counts = Lazy("lib.scheduling.affinity_counts")
+
 TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
 TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
@@ -36,7 +42,7 @@ UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity ru
 MOST_IN_THE_WAY = 12
 """So many pods are said to be in the way."""
 
-_WeightedTopology = tuple[str, Counts, int]
+_WeightedTopology = tuple[str, "Counts", int]
 """A topology key, counts by its values, and the score for each of the count."""
 
 
@@ -48,9 +54,9 @@ class _Filtering:
     but the pod itself.
     """
 
-    near: Mapping[str, Counts]
-    far: ByTopology
-    unwelcome: ByTopology
+    near: "Mapping[str, Counts]"
+    far: "ByTopology"
+    unwelcome: "ByTopology"
     first: bool
 
 
@@ -81,7 +87,8 @@ class InterPodAffinity:
 
     def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:
         """The labels of namespaces, if the pod's affinity, or an assigned pod's, selects by them."""
-        if existing_pods_terms(cache).read_namespaces or terms_of(pod).look_at_namespaces:
+        own, others = terms_of(pod).look_at_namespaces, cache.pods_with_terms
+        if own or (others and affinity_counts.existing_pods_terms(cache).read_namespaces):
             yield NAMESPACE_LABELS, ALL
 
     events_to_register = (
@@ -132,16 +139,18 @@ class InterPodAffinity:
         terms = terms_of(pod)
         if terms.invalid:
             return unresolvable(f"parsing pod: {terms.invalid}")
-        unwelcome = existing_pods_terms(cache).that_match(pod, "anti_affinity")
+        if not terms and not cache.pods_with_terms:
+            return SKIP
+        unwelcome = affinity_counts.existing_pods_terms(cache).that_match(pod, "anti_affinity")
         if not unwelcome and not terms.affinity and not terms.anti_affinity:
             return SKIP
         near: dict[str, Counts] = {}
         first = False
         if terms.affinity:
-            pods = pods_of_all(cache, terms.affinity)
+            pods = affinity_counts.pods_of_all(cache, terms.affinity)
             near = {term.topology_key: pods.counts.get(term.topology_key, {}) for term in terms.affinity}
             first = not pods.counts and pods.selects(pod)
-        far = pods_of_each(cache, terms.anti_affinity)
+        far = affinity_counts.pods_of_each(cache, terms.anti_affinity)
         state[f"{self.name}/filter"] = _Filtering(near, far, unwelcome, first)
         return None
 
@@ -215,16 +224,18 @@ class InterPodAffinity:
     ) -> Status | None:
         """Find the score of each topology domain, by the terms of the pod and of assigned pods."""
         own = terms_of(pod)
+        if not own and not cache.pods_with_terms:
+            return SKIP
         has_wishes = bool(own.preferred or own.preferred_anti)
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
             return SKIP
-        existing = existing_pods_terms(cache)
+        existing = affinity_counts.existing_pods_terms(cache)
         if not has_wishes and not existing.affect_scores:
             return SKIP
         hard_weight, topologies = self.hard_pod_affinity_weight, list[_WeightedTopology]()
         for counted, factor in (
-            (pods_of_each(cache, own.preferred), 1),
-            (pods_of_each(cache, own.preferred_anti), -1),
+            (affinity_counts.pods_of_each(cache, own.preferred), 1),
+            (affinity_counts.pods_of_each(cache, own.preferred_anti), -1),
             (existing.that_match(pod, "affinity") if hard_weight else {}, hard_weight),
             (existing.that_match(pod, "preferred"), 1),
             (existing.that_match(pod, "preferred_anti"), -1),

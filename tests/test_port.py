@@ -23,7 +23,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.telemetry.bounded_server import Request
+from lib.service.telemetry.bounded_server import HttpRequest
 from lib.service.telemetry.collectors import PodResources
 from lib.service.telemetry.features import KUBERNETES, features
 from lib.service.telemetry.health import Health
@@ -220,10 +220,10 @@ def test_other_machines_see_neither_configuration_nor_pods(
     health = Health()
     more = {"/configz": (TEXT, "a secret"), "/flagz": (TEXT, "a secret")}
     pages = Pages(health, Metrics(health), more, "0.0.0.0", open_resources=open_resources)
-    answered = asyncio.run(pages(Request("GET", path, "", [("Host", "10.0.0.7:10251")], "192.0.2.7")))
+    answered = asyncio.run(pages(HttpRequest("GET", path, "", [("Host", "10.0.0.7:10251")], "192.0.2.7")))
     assert httpx.Response(int(answered.split()[1])).status_code == status
     assert b"secret" not in answered
-    assert b"200 OK" in asyncio.run(pages(Request("GET", path, "", LOCAL, "127.0.0.1")))
+    assert b"200 OK" in asyncio.run(pages(HttpRequest("GET", path, "", LOCAL, "127.0.0.1")))
 
 
 FOREIGN_HOSTS = [
@@ -259,7 +259,7 @@ def test_a_web_page_with_a_name_of_its_own_reads_neither_configuration_nor_pods(
     ):
         pages = Pages(health, Metrics(health), more, host)
         fields = [("Host", each) for each in hosts]
-        answered = asyncio.run(pages(Request("GET", path, "", fields, "127.0.0.1")))
+        answered = asyncio.run(pages(HttpRequest("GET", path, "", fields, "127.0.0.1")))
         assert int(answered.split()[1]) == status, (host, path)
         if status == 403:
             assert b"ask for it at 127.0.0.1 or localhost" in answered
@@ -272,4 +272,4 @@ def test_the_machine_itself_may_be_asked_at_any_port(host: str) -> None:
     """That of `kubectl port-forward` is another one."""
     pages = Pages(Health(), Metrics(Health()), {"/configz": (TEXT, "{}")})
     for path in ("/configz", "/metrics", "/metrics/resources"):
-        assert b"200 OK" in asyncio.run(pages(Request("GET", path, "", [("host", host)], "127.0.0.1")))
+        assert b"200 OK" in asyncio.run(pages(HttpRequest("GET", path, "", [("host", host)], "127.0.0.1")))

@@ -39,21 +39,23 @@ Answer = bytes | Stream
 """An answer as it is sent: whole, or piece by piece as it comes. A stream ends when its client hangs up."""
 
 
-class Request(NamedTuple):
-    """A request without its body. path, query: as they were sent, with escapes. client: its IP address."""
+class HttpRequest(NamedTuple):
+    """A request without its body."""
 
     method: str
     path: str
+    """As it was sent, with escapes; so is `query`."""
     query: str
     headers: Sequence[Field]
     client: str
+    """The client's IP address."""
 
     def values(self, name: str) -> list[str]:
         """The values of all headers of this name, which is given in small letters."""
-        return [value for each, value in self.headers if each.lower() == name]
+        return [value for header, value in self.headers if header.lower() == name]
 
 
-def is_asked_by_loopback(request: Request, port: int | None = None) -> bool:
+def is_asked_by_loopback(request: HttpRequest, port: int | None = None) -> bool:
     """Whether a client calls this machine 127.0.0.1, localhost or [::1], with this port; None for any port.
 
     A web page can make a browser ask here, and read the answer, by a name of its own that its DNS server has
@@ -90,7 +92,7 @@ class BoundedServer:
     answer: makes the answer to a request. It must not block. OSError when the address can't be listened at.
     """
 
-    def __init__(self, address: Address, answer: Callable[[Request], Awaitable[Answer]]) -> None:
+    def __init__(self, address: Address, answer: Callable[[HttpRequest], Awaitable[Answer]]) -> None:
         self._make_answer = answer
         self._socket = socket.create_server(
             address,
@@ -135,12 +137,12 @@ class BoundedServer:
         return await self._make_answer(_request(head, client))
 
 
-def _request(head: bytes, client: str) -> Request:
-    line, *lines = head.decode("latin-1").split("\r\n")
-    method, _, rest = line.partition(" ")
+def _request(head: bytes, client: str) -> HttpRequest:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, _, rest = first.partition(" ")
     path, _, query = rest.partition(" ")[0].partition("?")
-    headers = [each.partition(":") for each in lines if each]
-    return Request(method, path, query, [(name, value.strip()) for name, _, value in headers], client)
+    headers = [line.partition(":") for line in lines if line]
+    return HttpRequest(method, path, query, [(name, value.strip()) for name, _, value in headers], client)
 
 
 async def _end(writer: asyncio.StreamWriter, last: bytes) -> None:

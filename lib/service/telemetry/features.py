@@ -24,10 +24,11 @@ MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Feature(NamedTuple):
-    """A gate of kube-scheduler. stage: ALPHA, BETA or, if it is stable, nothing."""
+    """A gate of kube-scheduler."""
 
     name: str
     stage: str
+    """ALPHA, BETA or, if it is stable, nothing."""
     enabled: bool
 
 
@@ -45,7 +46,7 @@ ON_WITH_CEL = {
     "BETA": ["DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaints", "DRAExtendedResource",
              "DRAPartitionableDevices", "DRAResourceClaimDeviceStatus", "DRASchedulerFilterTimeout"],
 }  # fmt: skip
-"""Those on devices need CEL."""
+"""The features for devices, which need CEL."""
 
 OFF = {
     "BETA": ["DRADeviceTaintRules"],
@@ -72,8 +73,8 @@ def add_to(registry: CollectorRegistry) -> None:
         ["name", "stage"],
         registry=registry,
     )
-    for each in features():
-        enabled.labels(each.name, each.stage).set(each.enabled)
+    for feature in features():
+        enabled.labels(feature.name, feature.stage).set(feature.enabled)
     major, minor, _ = KUBERNETES.split(".")
     labels = {
         "major": major,

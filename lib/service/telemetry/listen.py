@@ -26,7 +26,7 @@ from lib.kube.system import MACHINE, System
 from lib.service.telemetry.bounded_server import (
     BoundedServer,
     Field,
-    Request,
+    HttpRequest,
     answer_of,
     is_asked_by_loopback,
 )
@@ -45,7 +45,7 @@ READINESS, STATUSZ = "/readyz", "/statusz"
 PROBE_PATIENCE = 4
 """Seconds for READINESS, which may ask the API server. The server waits for 5."""
 
-Answer = tuple[HTTPStatus, Sequence[Field], bytes]
+PageAnswer = tuple[HTTPStatus, Sequence[Field], bytes]
 """Status, headers and body."""
 
 Checks = Mapping[str, Callable[[float], str]]
@@ -79,7 +79,7 @@ def answering(
     return metrics
 
 
-def answer_to(request: Request, pages: Callable[[Request], Answer]) -> bytes:
+def answer_to(request: HttpRequest, pages: Callable[[HttpRequest], PageAnswer]) -> bytes:
     """The answer to a request for a page."""
     if request.method not in ("GET", "HEAD"):
         return answer_of(HTTPStatus.METHOD_NOT_ALLOWED, [("Allow", "GET, HEAD")], b"")
@@ -94,8 +94,8 @@ class Pages:
 
     READINESS may wait for the API server, and RESOURCES takes time if there are many pods.
 
-    checks: by path. paths: all that are served. pages: more of them, for clients on this machine. host: the
-    address, or name, that is listened at.
+    pages: more of them, by path, for clients on this machine. host: the address, or name, that is listened
+    at.
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class Pages:
         loop: Checks = {"loop": health.why_stuck}
         api_server: Checks = {"api-server": lambda _: health.why_unreached()}
         self.checks = {"/healthz": loop, "/livez": loop, READINESS: {**loop, **api_server}}
+        """The health checks, by path."""
         self._slis, resources = _Slis(), CollectorRegistry(auto_describe=True)
         resources.register(PodResources(lambda: metrics.pods()))
         self._scraped = {
@@ -124,10 +125,11 @@ class Pages:
             self._local |= self._scraped.keys()
         self._system, self._began = system, system.now()
         self.paths = [*self.checks, *self._scraped, *pages, STATUSZ]
+        """All paths that are served."""
         self._waiting = ThreadPoolExecutor(1, "readiness")
         self._listing = ThreadPoolExecutor(1, "resources")
 
-    async def __call__(self, request: Request) -> bytes:
+    async def __call__(self, request: HttpRequest) -> bytes:
         """The answer to a request."""
         request = request._replace(path=unquote(request.path))
         answer = partial(answer_to, request, self._page)
@@ -141,7 +143,7 @@ class Pages:
         except TimeoutError:
             return answer_to(request, _not_ready)
 
-    def _page(self, request: Request) -> Answer:
+    def _page(self, request: HttpRequest) -> PageAnswer:
         path = request.path
         if path in self._local and (why := _why_foreign(request)):
             text = f"{path} is for clients on the machine where poller runs: {why}\n"
@@ -155,7 +157,7 @@ class Pages:
             return _text(HTTPStatus.OK, text, kind)
         return self._checked(path, parse_qs(request.query, keep_blank_values=True))
 
-    def _checked(self, path: str, query: Mapping[str, list[str]]) -> Answer:
+    def _checked(self, path: str, query: Mapping[str, list[str]]) -> PageAnswer:
         """The result of all checks of a path, or of one: /readyz/CHECK."""
         name, _, only = path[1:].partition("/")
         checks = self.checks.get(f"/{name}", {})
@@ -213,8 +215,8 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _why_foreign(request: Request) -> str:
-    """Why a request isn't from a client on this machine, or comes from a web page there; with what to do."""
+def _why_foreign(request: HttpRequest) -> str:
+    """Why a request isn't from a client on this machine, or may come from a web page; with what to do."""
     if not _is_loopback(request.client):
         return "use kubectl port-forward"
     if not is_asked_by_loopback(request):
@@ -222,8 +224,8 @@ def _why_foreign(request: Request) -> str:
     return ""
 
 
-def _scraped(registry: CollectorRegistry, request: Request) -> Answer:
-    """Metrics in the format that Accept asks for; of `?name[]=NAME`, only these."""
+def _scraped(registry: CollectorRegistry, request: HttpRequest) -> PageAnswer:
+    """Metrics in the format that Accept asks for; with `?name[]=NAME`, only the named ones."""
     try:
         encode, kind = choose_encoder(",".join(request.values("accept")))
     except (TypeError, ValueError):  # the client can't expect a format that its Accept doesn't name
@@ -238,7 +240,7 @@ def _scraped(registry: CollectorRegistry, request: Request) -> Answer:
     return HTTPStatus.OK, fields, body
 
 
-def _not_ready(_: Request) -> Answer:
+def _not_ready(_: HttpRequest) -> PageAnswer:
     """The page of READINESS if the API server doesn't answer."""
     lines = [f"[-]api-server failed: no answer within {PROBE_PATIENCE} s"]
     return _results(READINESS.strip("/"), lines, failed=True, verbose=True)
@@ -250,12 +252,12 @@ def _result(check: str, found: Mapping[str, str]) -> str:
     return f"[-]{check} failed: {found[check]}" if found[check] else f"[+]{check} ok"
 
 
-def _results(name: str, lines: Iterable[str], *, failed: bool, verbose: bool) -> Answer:
+def _results(name: str, lines: Iterable[str], *, failed: bool, verbose: bool) -> PageAnswer:
     """The result of each check, if `?verbose` was given or a check failed; else "ok"."""
     if failed:
         return _text(HTTPStatus.INTERNAL_SERVER_ERROR, "\n".join([*lines, f"{name} check failed\n"]))
     return _text(HTTPStatus.OK, "\n".join([*lines, f"{name} check passed\n"]) if verbose else "ok")
 
 
-def _text(status: HTTPStatus, text: str, kind: str = TEXT) -> Answer:
+def _text(status: HTTPStatus, text: str, kind: str = TEXT) -> PageAnswer:
     return status, [("Content-Type", kind)], text.encode()

@@ -64,44 +64,52 @@ class Metrics(Observer):
         self._held: dict[str, float] = {}  # by uid: since when a pod waits for Permit
         self._standing: set[tuple[str, str]] = set()  # (plugin, profile) that ever rejected pods
         self._tick_began = 0.0
-        self._make_those_of_kube_scheduler()
+        self._counter = partial(Counter, registry=self.registry)
+        self._gauge = partial(Gauge, registry=self.registry)
+        self._histogram = partial(Histogram, registry=self.registry)
+        self._make_for_attempts()
+        self._make_for_plugins()
+        self._make_for_the_queue()
+        self._make_for_requests()
         self._make_our_own()
 
-    def _make_those_of_kube_scheduler(self) -> None:
-        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
-        self._attempts = counter(
+    # --- which metrics there are ------------------------------------------------------------------------
+
+    def _make_for_attempts(self) -> None:
+        self._attempts = self._counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by how they ended.",
             ["result", "profile"],
         )
-        self._attempt_seconds = histogram(
+        self._attempt_seconds = self._histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "How long an attempt to schedule a pod took, its binding included.",
             ["result", "profile"],
             buckets=_growing(0.001, 15),
         )
-        self._algorithm_seconds = histogram(
+        self._algorithm_seconds = self._histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "How long it took to decide on a pod.",
             buckets=_growing(0.001, 15),
         )
-        self._sli_seconds = histogram(
+        self._sli_seconds = self._histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "How long a pod that was bound had been in the queue, over all attempts.",
             ["attempts"],
             buckets=_growing(0.01, 20),
         )
-        self._pod_attempts = histogram(
+        self._pod_attempts = self._histogram(
             "scheduler_pod_scheduling_attempts",
             "How many attempts it took to bind a pod.",
             buckets=_growing(1, 5),
         )
-        self._after_flush = counter(
+        self._after_flush = self._counter(
             "scheduler_pod_scheduled_after_flush_total",
             "Pods that were bound when they were tried only because the last try was long ago. Many of them "
             "show that queueing hints miss changes.",
         )
+
+    def _make_for_plugins(self) -> None:
         self._point_seconds = Durations(
             "scheduler_framework_extension_point_duration_seconds",
             "How long all plugins of an extension point took, for all nodes of a pod's cycle.",
@@ -123,47 +131,51 @@ class Metrics(Observer):
         self._evaluations = Evaluations()
         for collector in (self._point_seconds, self._event_seconds, self._hint_seconds, self._evaluations):
             self.registry.register(collector)
-        self._permit_seconds = histogram(
+        self._permit_seconds = self._histogram(
             "scheduler_permit_wait_duration_seconds",
             "How long a pod whose node was held waited for Permit plugins.",
             ["result"],
             buckets=_growing(0.001, 15),
         )
-        self._preemptions = counter(
+        self._preemptions = self._counter(
             "scheduler_preemption_attempts_total",
             "Attempts to make room for a pod by preemption.",
         )
-        self._victims = histogram(
+        self._victims = self._histogram(
             "scheduler_preemption_victims",
             "How many pods were to be evicted for another.",
             buckets=_growing(1, 7),
         )
-        self._incoming = counter(
+
+    def _make_for_the_queue(self) -> None:
+        self._incoming = self._counter(
             "scheduler_queue_incoming_pods_total",
             "Pods that came to be in a part of the queue, by what had happened.",
             ["queue", "event"],
         )
-        self._pending = gauge(
+        self._pending = self._gauge(
             "scheduler_pending_pods",
             "Pods that wait: active and backoff; unschedulable, tried in vain; gated, not to be tried yet.",
             ["queue"],
         )
-        self._unschedulable = gauge(
+        self._unschedulable = self._gauge(
             "scheduler_unschedulable_pods",
             "Pods that were tried in vain or are gated, by each plugin that stands in the way.",
             ["plugin", "profile"],
         )
-        self._cache = gauge(
+        self._cache = self._gauge(
             "scheduler_cache_size",
             "Nodes, pods on them, and of these pods that are not seen there yet, as poller's cache has them.",
             ["type"],
         )
-        self._requests = counter(
+
+    def _make_for_requests(self) -> None:
+        self._requests = self._counter(
             "rest_client_requests_total",
             "Requests to the API server, by the code of the answer.",
             ["code", "method", "host"],
         )
-        self._request_seconds = histogram(
+        self._request_seconds = self._histogram(
             "rest_client_request_duration_seconds",
             "How long requests to the API server took.",
             ["verb", "host"],
@@ -171,20 +183,20 @@ class Metrics(Observer):
         )
 
     def _make_our_own(self) -> None:
-        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
-        build = gauge("poller_build_info", "1, with poller's version.", ["version"])
+        build = self._gauge("poller_build_info", "1, with poller's version.", ["version"])
         build.labels(__version__).set(1)
         features.add_to(self.registry)
-        self._ticks = counter("poller_ticks_total", "Ticks of the loop.", ["result"])
-        self._tick_seconds = histogram(
+        self._ticks = self._counter("poller_ticks_total", "Ticks of the loop.", ["result"])
+        self._tick_seconds = self._histogram(
             "poller_tick_duration_seconds",
             "How long a tick of the loop took.",
             buckets=_growing(0.001, 17),
         )
-        self._retries = counter("poller_retries_total", "Requests made once more.")
-        self._failed_writes = counter("poller_failed_writes_total", "Writes that failed for good.", ["write"])
-        self._dropped_events = counter(
+        self._retries = self._counter("poller_retries_total", "Requests made once more.")
+        self._failed_writes = self._counter(
+            "poller_failed_writes_total", "Writes that failed for good.", ["write"]
+        )
+        self._dropped_events = self._counter(
             "poller_dropped_events_total",
             "Events of bound pods that were dropped, as too many waited to be written.",
         )
@@ -226,13 +238,10 @@ class Metrics(Observer):
 
     def elects(self, lease: str, leads: Callable[[], bool]) -> None:
         """Add the metric of the leader."""
-        gauge = Gauge(
-            "leader_election_master_status",
-            "Whether this poller leads: 1, or 0.",
-            ["name"],
-            registry=self.registry,
+        leading = self._gauge(
+            "leader_election_master_status", "Whether this poller leads: 1, or 0.", ["name"]
         )
-        gauge.labels(lease).set_function(leads)
+        leading.labels(lease).set_function(leads)
 
     @property
     def hinted(self) -> Hinted:

@@ -21,7 +21,7 @@ from lib.service.telemetry.bounded_server import (
     Answer,
     BoundedServer,
     Field,
-    Request,
+    HttpRequest,
     Stream,
     answer_of,
     head_of,
@@ -106,7 +106,7 @@ class _Page:
         self.address = f"http://{LOOPBACK}:{self._port}/{self._token}/"
         server.start("page")
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: HttpRequest) -> Answer:
         before, _, rest = request.path.partition("/")
         token, _, name = rest.partition("/")
         if why := self._why_foreign(request):
@@ -126,15 +126,15 @@ class _Page:
             return _text(HTTPStatus.NOT_FOUND, "The page doesn't read that, so it isn't here.")
         return answer_of(HTTPStatus.OK, [("Content-Type", kind), *SECURITY], content)
 
-    def _why_foreign(self, request: Request) -> str:
-        """Why a request doesn't come from the page, or from a user who has typed its address; else empty."""
+    def _why_foreign(self, request: HttpRequest) -> str:
+        """Why a request comes neither from the page nor from a user who typed its address; else empty."""
         if not is_asked_by_loopback(request, self._port):
             names = [f"{name}:{self._port}" for name in (LOOPBACK, "localhost", "[::1]")]
             return f"The host must be {' or '.join(names)}."
         (host,) = request.values("host")
-        if any(each.lower() != f"http://{host.lower()}" for each in request.values("origin")):
+        if any(origin.lower() != f"http://{host.lower()}" for origin in request.values("origin")):
             return "This is for no other web page: the Origin is another one."
-        if any(each not in ("same-origin", "none") for each in request.values("sec-fetch-site")):
+        if any(site not in ("same-origin", "none") for site in request.values("sec-fetch-site")):
             return "This is for no other web page. Don't follow a link: paste the address into the browser."
         if request.values("upgrade"):
             return "There is no other protocol than HTTP here: leave out Upgrade."
@@ -212,11 +212,12 @@ class _Page:
 
 def _head_passed_on(head: bytes) -> bytes:
     """The head of kubectl proxy's answer for the page: of its headers, only those that the body needs."""
-    line, *lines = head.decode("latin-1").split("\r\n")
-    fields = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
+    first, *lines = head.decode("latin-1").split("\r\n")
+    parts = (line.partition(":") for line in lines)
+    fields = {name.lower(): value.strip() for name, _, value in parts}
     kind = "application/json" if fields.get("content-type", "").startswith("application/json") else TEXT
     framing = [(name, fields[name]) for name in ("content-length", "transfer-encoding") if name in fields]
-    status = STATUS_LINE.fullmatch(line)
+    status = STATUS_LINE.fullmatch(first)
     return head_of(status[1] if status else "502 Bad Gateway", [("Content-Type", kind), *framing, *SECURITY])
 
 

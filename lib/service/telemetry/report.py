@@ -140,39 +140,45 @@ class Report:
         Or a plugin rejected the pod after the decision.
         """
         self.observer.decided(decision)
-        pod, uid, fields = decision.pod, decision.pod.metadata.uid, of_attempt(decision)
         if log.isEnabledFor(logging.DEBUG):
             _tell_each_node(decision)
         if decision.victims:
-            where = {**fields, "node": decision.nominated}
-            log.info("%s %s", pod, self._preempting(decision), extra=where)
+            where = {**of_attempt(decision), "node": decision.nominated}
+            log.info("%s %s", decision.pod, self._preempting(decision), extra=where)
             self.done["would be preempted" if self._dry_run else "preempted"] += len(decision.victims)
-        delta, level = True, self._decision_level
-        match decision.outcome:
-            case Outcome.UNSCHEDULABLE:
-                looked = (
-                    bool(decision.rejected) or not decision.all_nodes
-                )  # else a plugin, or the pod's group, rejects it
-                words = f"{pod} fits nowhere: {decision.message}" if looked else f"{pod}: {decision.message}"
-                delta = self._log_if_changed(uid, words, level, fields=fields)
-                self._unplaced.add(uid)
-            case Outcome.ERROR:
-                delta = self._log_if_changed(uid, f"{pod}: {decision.message}", logging.ERROR, fields=fields)
-                self._unplaced.add(uid)
-            case Outcome.WAITING:
-                delta = self.waiting(decision)
-            case Outcome.SCHEDULED if self._dry_run:
-                words = f"{pod} would be assigned to {decision.node_name}"
-                if delta := self._log_if_changed(
-                    uid, words, level, compared="would be assigned", fields=fields
-                ):
-                    self.done["would be assigned"] += 1
-        if delta and self._explain:
+        is_new = self._log_outcome(decision)
+        if is_new and self._explain:
             try:
                 self._explain(decision, self._headline(decision))
             except OSError as error:
                 log.error("decisions are no longer shown: standard output: %s", error)
                 self._explain = None
+
+    def _log_outcome(self, decision: Decision) -> bool:
+        """Log the outcome of a decision; of one that is carried out, the binding's result is logged later.
+
+        Returns whether it is another one than that of the pod's last decision.
+        """
+        pod, uid, fields = decision.pod, decision.pod.metadata.uid, of_attempt(decision)
+        words, compared, level = f"{pod}: {decision.message}", "", self._decision_level
+        match decision.outcome:
+            case Outcome.WAITING:
+                return self.waiting(decision)
+            case Outcome.SCHEDULED if self._dry_run:
+                words, compared = f"{pod} would be assigned to {decision.node_name}", "would be assigned"
+            case Outcome.SCHEDULED | Outcome.BOUND:
+                return True
+            case Outcome.UNSCHEDULABLE:
+                self._unplaced.add(uid)
+                if decision.rejected or not decision.all_nodes:  # else a plugin, or its group, rejects it
+                    words = f"{pod} fits nowhere: {decision.message}"
+            case Outcome.ERROR:
+                self._unplaced.add(uid)
+                level = logging.ERROR
+        is_new = self._log_if_changed(uid, words, level, compared=compared, fields=fields)
+        if is_new and compared:
+            self.done[compared] += 1
+        return is_new
 
     def _headline(self, decision: Decision) -> str:
         """The result of a decision, in words; in a dry run, what the result would be."""

@@ -49,13 +49,16 @@ LANES = {
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node on the screen. cpu, memory: the requested shares. pods: the names that are shown."""
+    """A node on the screen."""
 
     name: str
     cpu: float
+    """The share of its CPU that is requested."""
     memory: float
+    """The share of its memory that is requested."""
     pod_count: int
     pods: Sequence[str]
+    """The names that are shown."""
     cordoned: bool
 
 
@@ -69,20 +72,21 @@ class Lane:
 
 @dataclass(frozen=True)
 class Picture:
-    """The cluster and the queue on the screen. pod_count: how many pods have a node.
-
-    oldest: the pod that has been queued longest, if any. since: when it was queued, in `System.monotonic`'s
-    seconds. reason: why it has no node.
-    """
+    """The cluster and the queue on the screen."""
 
     nodes: Sequence[NodeRow] = ()
     node_count: int = 0
     pod_count: int = 0
+    """How many pods have a node."""
     lanes: Mapping[str, Lane] | None = None
     oldest: str = ""
+    """The pod that has been queued longest, if any."""
     since: float = 0.0
+    """When that pod was queued, in `System.monotonic`'s seconds."""
     attempts: int = 0
+    """How many attempts to schedule it have failed."""
     reason: str = ""
+    """Why it has no node."""
 
 
 def picture(queue: SchedulingQueue, cache: Cache) -> Picture:
@@ -107,7 +111,8 @@ def picture(queue: SchedulingQueue, cache: Cache) -> Picture:
 
 def _in_order(name: str) -> list[tuple[int, str]]:
     """A sort key by which node2 comes before node10."""
-    return [(int(each), "") if each.isdigit() else (0, each) for each in re.split("([0-9]+)", name)]
+    parts = re.split("([0-9]+)", name)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
 def _row(node: NodeInfo) -> NodeRow:

@@ -116,7 +116,7 @@ class _ApiAccess:
 
     api: Api
     address: str
-    """That of kubectl proxy."""
+    """Where kubectl proxy listens."""
     proxy: "OwnProxy | None"
     """The kubectl proxy that poller started, if any."""
     leads: Callable[[], bool]

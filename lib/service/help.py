@@ -32,8 +32,8 @@ class Command(TyperCommand):
         format_options(self, ctx, formatter)
 
 
-class Group(TyperGroup):
-    """The same for a command with subcommands."""
+class CommandGroup(TyperGroup):
+    """A command with subcommands, whose options are shown in parts."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, then the subcommands."""

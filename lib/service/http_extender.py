@@ -37,7 +37,8 @@ def connected(
         api.check_may_write(f"{request.method} {request.url}")
 
     with ExitStack() as stack:
-        yield Extenders([_extender(each, stack, originals, check, api.system) for each in configs], warn)
+        extenders = [_extender(config, stack, originals, check, api.system) for config in configs]
+        yield Extenders(extenders, warn)
 
 
 def _extender(
@@ -50,6 +51,7 @@ def _extender(
     url = httpx.URL(config.url_prefix)
     tls = config.ssl_context() if url.scheme == "https" else None
     port = url.port or (443 if tls else 80)
+    managed = config.managed_resources
     server_name = (config.tls_config and config.tls_config.server_name) or ""
     client = httpx.Client(
         transport=KeepAliveTransport(to_host(url.host, port, tls, server_name, system), system),
@@ -69,10 +71,8 @@ def _extender(
         bind_verb=config.bind_verb,
         weight=config.weight,
         node_cache_capable=config.node_cache_capable,
-        managed_resources=frozenset(each.name for each in config.managed_resources),
-        ignored_resources=frozenset(
-            each.name for each in config.managed_resources if each.ignored_by_scheduler
-        ),
+        managed_resources=frozenset(resource.name for resource in managed),
+        ignored_resources=frozenset(resource.name for resource in managed if resource.ignored_by_scheduler),
         ignorable=config.ignorable,
     )
 

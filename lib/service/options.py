@@ -19,7 +19,7 @@ from lib.scheduling.pod_life import BackoffSettings
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
 from lib.service.config.fields import ConfigError, without_repetitions
 from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
-from lib.service.help import Group
+from lib.service.help import CommandGroup
 from lib.service.served_profiles import Asked, PolicyName, profiles_for
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def run_with_options(
     add_verbs: adds subcommands; without one of them, the loop is run.
     """
     app = typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -166,36 +166,10 @@ def run_with_options(
 
 def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     """The settings, and the profiles. BadParameter when something is wrong."""
-    if given.pod_resources and not given.listen:
-        raise typer.BadParameter("--pod-resources (POLLER_POD_RESOURCES) needs --listen")
-    if given.start_proxy and given.proxy:
-        raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
-    if given.ui and not (given.start_proxy or (given.proxy or "").startswith("unix:")):
-        raise typer.BadParameter(
-            "--ui (POLLER_UI) needs --start-proxy, or a --proxy on a unix socket: any web page in a browser"
-            " could use one on a port"
-        )
-    if given.ui and given.once:
-        raise typer.BadParameter("--once can't be combined with --ui: the page ends with poller")
-    if given.top:
-        _check_top(given)
+    _check_ways_to_show(given)
     with _blaming("--config", ConfigError):
         config, problems = read_config(given.config_file) if given.config_file else (default_config(), [])
-    if given.policy and config.profiles:
-        raise typer.BadParameter(
-            "--policy (POLLER_POLICY) can't be combined with a --config that has profiles"
-        )
-    if given.policy and not given.scheduler_name:
-        raise typer.BadParameter("--policy needs --scheduler-name NAME")
-    if given.plugin and given.policy == PolicyName.RANDOM:
-        raise typer.BadParameter(
-            "--plugin can't be combined with --policy random: it adds to the default one"
-        )
-    if given.watch and given.once:
-        raise typer.BadParameter("--once can't be combined with --watch (POLLER_WATCH)")
-    if given.leader_elect and (given.once or given.dry_run):
-        name = "--once" if given.once else "--dry-run"
-        raise typer.BadParameter(f"{name} can't be combined with --leader-elect (POLLER_LEADER_ELECT)")
+    _check_pods_and_loop(given, config)
     loaded: tuple[policies.Policy, ...] = ()
     if given.plugin:
         with _blaming("--plugin", policies.PolicyError):
@@ -212,6 +186,42 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
         leader_election=_leader_election(config, given),
     )
     return options, profiles
+
+
+def _check_ways_to_show(given: CommandLine) -> None:
+    """BadParameter when options about the proxy, --listen, --ui or --top can't be combined."""
+    if given.pod_resources and not given.listen:
+        raise typer.BadParameter("--pod-resources (POLLER_POD_RESOURCES) needs --listen")
+    if given.start_proxy and given.proxy:
+        raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
+    if given.ui and not (given.start_proxy or (given.proxy or "").startswith("unix:")):
+        raise typer.BadParameter(
+            "--ui (POLLER_UI) needs --start-proxy, or a --proxy on a unix socket: any web page in a browser"
+            " could use one on a port"
+        )
+    if given.ui and given.once:
+        raise typer.BadParameter("--once can't be combined with --ui: the page ends with poller")
+    if given.top:
+        _check_top(given)
+
+
+def _check_pods_and_loop(given: CommandLine, config: KubeSchedulerConfiguration) -> None:
+    """BadParameter when options about which pods are scheduled, and how, can't be combined."""
+    if given.policy and config.profiles:
+        raise typer.BadParameter(
+            "--policy (POLLER_POLICY) can't be combined with a --config that has profiles"
+        )
+    if given.policy and not given.scheduler_name:
+        raise typer.BadParameter("--policy needs --scheduler-name NAME")
+    if given.plugin and given.policy == PolicyName.RANDOM:
+        raise typer.BadParameter(
+            "--plugin can't be combined with --policy random: it adds to the default one"
+        )
+    if given.watch and given.once:
+        raise typer.BadParameter("--once can't be combined with --watch (POLLER_WATCH)")
+    if given.leader_elect and (given.once or given.dry_run):
+        name = "--once" if given.once else "--dry-run"
+        raise typer.BadParameter(f"{name} can't be combined with --leader-elect (POLLER_LEADER_ELECT)")
 
 
 def _write_config(options: Options, profiles: list[Profile], file: Path) -> None:

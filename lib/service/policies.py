@@ -62,12 +62,10 @@ class PolicyError(Exception):
 
 @dataclass(frozen=True)
 class Policy:
-    """The content of one file: plugins, and their weight.
-
-    file: its name, as in the code's frames.
-    """
+    """The content of one file: plugins, and their weight."""
 
     file: str
+    """The file's name, as in the code's frames."""
     plugins: tuple[Plugin, ...]
     weight: int
 
@@ -93,8 +91,8 @@ def load_policy(file: Path) -> Policy:
     """Read one policy.
 
     The functions that TAKES names become a plugin with the file's name, if `filter` or `score` is among them.
-    Each class with the methods of an
-    extension point becomes a plugin with its own name. WEIGHT multiplies scores; by default it is 1.
+    Each class with the methods of an extension point becomes a plugin with its own name. WEIGHT multiplies
+    scores; by default it is 1.
     """
     module = _run(file)
     plugins: list[Plugin] = []
@@ -182,15 +180,18 @@ def _run(file: Path) -> ModuleType:
         if not file.exists():
             raise PolicyError(f"{file}: file not found") from None
         frames = traceback.extract_tb(error.__traceback__)
-        its_own = [each for each in frames if os.path.realpath(each.filename).startswith(f"{beside}{os.sep}")]
-        its_own = [each for each in its_own if not each.filename.startswith("<")]  # <frozen os>
+        its_own = [
+            frame
+            for frame in frames
+            if os.path.realpath(frame.filename).startswith(f"{beside}{os.sep}")
+            and not frame.filename.startswith("<")  # <frozen os>
+        ]
         last = (its_own or frames)[-1]  # an error in a library is told where the policy has called that
         raise PolicyError(f"{last.filename}:{last.lineno}: {describe(error)}") from error
     finally:
         sys.path.remove(beside)
-        for new in (
-            sys.modules.keys() - before - {name}
-        ):  # another policy may have a file of the same name beside it
+        # Another policy may have a file of the same name beside it.
+        for new in sys.modules.keys() - before - {name}:
             if str(getattr(sys.modules[new], "__file__", "")).startswith(f"{beside}{os.sep}"):
                 del sys.modules[new]
     return module

@@ -276,10 +276,8 @@ class Poller:
             pods = [pod for group in groups for pod in group]
             looked_up = self.cache.looked_up
             if pods:
-                needs = needs_of(
-                    pods, self.cache, [scheduler.profile for scheduler in self.schedulers.values()]
-                )
-                until = self.now() + self._patience
+                profiles = [scheduler.profile for scheduler in self.schedulers.values()]
+                needs, until = needs_of(pods, self.cache, profiles), self.now() + self._patience
                 self.cache.looked_up = look_up(needs, self.source, looked_up, self.report, until)
             else:  # the pods that waited for an answer may have gone
                 self.cache.looked_up = replace(looked_up, errors={}, pending={})
@@ -343,13 +341,13 @@ class Poller:
     def schedule(self, pods: list[Pod]) -> list[Decision]:
         """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled.
 
-        As long as a pod waits for Permit, there is no decision.
+        There is no decision on a pod as long as it waits for Permit.
         """
         with self.shutdown.interruptible():
             try:
                 decisions = self._decide(pods)
-                preempt = any(decision.victims or decision.preempted_held for decision in decisions)
-                if preempt and (victims := self._victims_on_their_way(decisions)):
+                preempts = any(decision.victims or decision.preempted_held for decision in decisions)
+                if preempts and (victims := self._victims_on_their_way(decisions)):
                     self._try_in_a_moment(decisions, victims)
                     return []
             except Exception as error:  # only these pods are affected
@@ -364,8 +362,8 @@ class Poller:
     def _decide(self, pods: list[Pod]) -> list[Decision]:
         """The decisions for a pod, or for all pods of a group together; none for a pod that still waits.
 
-        Only those are decided on that are still to be tried, or wait for Permit: an earlier decision may have
-        changed that. None is if what an earlier try has written must be undone first.
+        An earlier decision may have changed what is to be tried: a pod that is no longer active, and doesn't
+        wait for Permit, is left out. If what an earlier try has written must be undone first, all are.
         """
         if self.group_turns.under_way and pods is self.group_turns.under_way.pods:
             return self._decide_on_group(pods)
@@ -406,7 +404,7 @@ class Poller:
         return [life for life in may_be_bound if self.now() - life.since < VICTIM_PATIENCE]
 
     def _try_in_a_moment(self, decisions: Iterable[Decision], victims: Iterable[PodLife]) -> None:
-        """Undo decisions: in a moment more is known of their victims."""
+        """Undo decisions, and try their pods again in a moment, when more is known of their victims."""
         for decision in decisions:
             self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache)
             self.pod_turns.not_before[decision.pod.metadata.uid] = self.now() + VICTIM_PAUSE
@@ -417,25 +415,26 @@ class Poller:
     def look_up_later(self, completed: Completed) -> None:
         """A pod that may be bound could not be looked up."""
         life = self.lives.get(completed.decision.pod.metadata.uid)
-        if life:
-            life.look_up_at = self.now() + CONFIRM_SECONDS
-        if life and life.phase == Phase.DOUBTFUL:
+        if not life:
+            return
+        life.look_up_at = self.now() + CONFIRM_SECONDS
+        if life.phase == Phase.DOUBTFUL:
             why = f"whether a pod is bound is not known: {completed.error}"
             for decision in self._failed([life.pod], why):
                 self.report.decided(decision)
                 self.try_later(decision)
-        elif life and life.has_room:
+        elif life.has_room:
             self.report.warning(f"{life.pod} can't be looked up: {completed.error}")
 
     def _failed(self, pods: list[Pod], why: str) -> list[Decision]:
-        """The decisions for those of the pods that are still in the queue: nothing could be decided."""
+        """Decisions with an error, for those of the pods that are still in the queue."""
         queued = [pod for pod in pods if pod.metadata.uid in self.queue]
         return [Attempt(pod, self.cache).decide(Outcome.ERROR, why) for pod in queued]
 
     def try_later(self, decision: Decision) -> None:
         """Write why a pod has no node, and try it again after a change that could help, or a backoff.
 
-        Nothing follows if it is gone. Of a pod that Kubernetes' PodGroup holds, nothing is written.
+        Nothing follows if the pod is gone. Nothing is written of a pod that Kubernetes' PodGroup holds.
         """
         uid = decision.pod.metadata.uid
         if uid not in self.queue:

@@ -61,7 +61,7 @@ class Writes:
     options: Options
     system: System
     records: Records
-    """Those of pods that were not scheduled."""
+    """What is written of pods that were not scheduled."""
     more: bool = False
     """Whether there are pods to decide on, which had no time in this tick."""
     _run_at: float = 0.0
@@ -94,7 +94,7 @@ class Writes:
                 self.pipeline.start(self._bind(decision, life), Sort.BINDING, life.pod.metadata.namespace)
 
     def look_up(self, life: PodLife) -> None:
-        """Find out whether a pod is bound. The result comes as others do. A second look-up waits for it."""
+        """Find out whether a pod is bound, unless that is under way. The result comes as others do."""
         if life.key not in self._looking_up:
             self._looking_up.add(life.key)
             self.pipeline.start(self._look_up(life.decision), Sort.LOOK_UP, life.pod.metadata.namespace)

@@ -60,6 +60,11 @@ def _read(raw: Any, kind: Any, path: str, problems: list[str]) -> Any:
     if not (_is_struct(kind) and isinstance(raw, dict)):
         problems.append(_in_words(first, path))
         return _stand_in(kind)
+    return _read_fields(raw, kind, path, problems)
+
+
+def _read_fields(raw: dict[str, Any], kind: Any, path: str, problems: list[str]) -> Any:
+    """Convert a mapping of fields to a struct, field by field."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     before = len(problems)
     for name in raw:

@@ -40,19 +40,23 @@ MAX_NAMES = 20
 class Report:
     """Logs what happens, and counts it. What was logged isn't repeated from tick to tick.
 
-    dry_run: decisions are not carried out. explain: shows each new decision. observer: called for everything.
+    dry_run: whether decisions are not carried out. explain: shows each new decision.
     """
 
     def __init__(
         self, *, dry_run: bool, explain: "explaining.Explain | None", system: System = MACHINE
     ) -> None:
-        self.observer, self._system = Observer(system), system
+        self.observer = Observer(system)
+        """It is called for everything that happens."""
+        self._system = system
         self._serving = ""  # logged when the API server has answered
         self._names = ""
-        self.redraw: Callable[[], None] = lambda: None  # updates the screen of --top
+        self.redraw: Callable[[], None] = lambda: None
+        """Updates the screen of --top."""
         self._dry_run = dry_run
         self._explain = explain
         self.done: Counter[str] = Counter()
+        """How many pods had which result, for the last line of the log."""
         self._logged: dict[str, dict[str, str]] = {}  # by key and topic
         self._keys: set[str] = set()  # of this tick's lines
         self._may_go: set[str] = set()  # the keys of lines that may have to be forgotten after this tick

@@ -112,7 +112,7 @@ class Records:
         cleared = decision.cleared_nominations
         writes += [PodWrite(nominee, "nomination", nominate(nominee, "")) for nominee in cleared]
         for victim in decision.victims:
-            write = evict(victim, pod, where, now, partial(self._has_room, victim))
+            write = evict(victim, pod, where, now, partial(self._check_room, victim))
             writes.append(PodWrite(victim, PREEMPTION, write))
         for victim in decision.preempted_held:  # not bound yet, so it isn't deleted
             message = f"{PREEMPTED.format(pod.metadata.uid, where)} (in poller's memory)."
@@ -125,8 +125,8 @@ class Records:
         event = life.event.record(pod, event_note(decision), now)
         self._collect(decision, [*writes, PodWrite(pod, "event", event)])
 
-    def _has_room(self, victim: Pod) -> bool:
-        """Whether a victim still has room, or else spare it: its binding failed before it was evicted."""
+    def _check_room(self, victim: Pod) -> bool:
+        """Check that a victim still has room; returns whether it has. If its binding failed, it is spared."""
         phase = self.cache.lives.phase_of(victim)
         if phase in QUEUED and phase not in ROOM:
             self.cache.lives.spare([victim])

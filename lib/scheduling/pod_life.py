@@ -117,7 +117,7 @@ class UnknownStepError(Exception):
     """A pod can't go from its phase to another: a mistake in this program."""
 
 
-class Index:
+class LifeIndex:
     """Records by a key, such as their group. Keys without any record aren't kept."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class PodLife:
     """When it is looked up, if it isn't seen on its node before."""
     entry: Any = None
     """Its entry in a PodHeap, as long as it is in its phase."""
-    listed: list[tuple[Index, Hashable]] = field(default_factory=list)
+    listed: list[tuple[LifeIndex, Hashable]] = field(default_factory=list)
     """The indexes that have it as long as it is in its phase, each with the key."""
 
     queued: float = 0.0
@@ -252,7 +252,7 @@ class PodLives:
         """By node name, what others keep of the node as long as pods are nominated to it."""
         self.rejected: Counter[tuple[str, str]] = Counter()
         """How many pods without a node each plugin rejected, by the plugin's and the scheduler's name."""
-        self._groups, self._waiting_for = Index(), Index()
+        self._groups, self._waiting_for = LifeIndex(), LifeIndex()
 
     def get(self, key: str) -> PodLife | None:
         """The record of a pod, by `pod_key`."""
@@ -395,7 +395,7 @@ class PodLives:
         for plugin in life.rejected_by:
             add(self.rejected, (plugin, life.pod.spec.scheduler_name), sign)
 
-    def list_in(self, index: Index, key: Hashable, life: PodLife) -> None:
+    def list_in(self, index: LifeIndex, key: Hashable, life: PodLife) -> None:
         """Have a record in an index, until its pod goes to another phase."""
         index.add(key, life)
         life.listed.append((index, key))

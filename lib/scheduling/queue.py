@@ -26,7 +26,7 @@ from lib.scheduling.pod_life import (
     TRIED,
     TRIED_LATER,
     BackoffSettings,
-    Index,
+    LifeIndex,
     Phase,
     PodLife,
     PodLives,
@@ -87,7 +87,7 @@ class SchedulingQueue:
         self._backing_off, self._after_errors, self._held = PodHeap(), PodHeap(), PodHeap()
         self._held_from = 0.0
         """No held pod is asked about before this time."""
-        self._gates_to_ask = Index()
+        self._gates_to_ask = LifeIndex()
         """The gated pods that a change could help; all with the key None."""
         first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)

@@ -21,7 +21,7 @@ from lib.scheduling.framework.runtime import raise_if_interrupted
 from lib.scheduling.hints import changes_anything, event_of, placed_pod
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.pod_groups import HOLDING, REJECTING, group_of
-from lib.scheduling.pod_life import Index, PodLife, PodLives
+from lib.scheduling.pod_life import LifeIndex, PodLife, PodLives
 from lib.scheduling.pod_limits import TOO_COMPLEX
 from lib.scheduling.volumes.claims import claim_names
 
@@ -58,7 +58,7 @@ class QueueingHints:
             name: {plugin.name: plugin for plugin in profile.with_point(QueueingHintPlugin)}
             for name, profile in profiles.items()
         }
-        self._waiting: dict[PluginOfProfile, Index] = {}
+        self._waiting: dict[PluginOfProfile, LifeIndex] = {}
         """The pods that a plugin rejected, and that wait, by signature."""
         self._events: dict[PluginOfProfile, Collection[str]] = {}
         """The events that could help; for a plugin without an entry, all events could."""
@@ -66,7 +66,7 @@ class QueueingHints:
         """Signs a pod. The signatures are equal of pods that the plugin's hint can't tell apart."""
         self._claim_hints: dict[PluginOfProfile, ClaimHintPlugin] = {}
         """The plugins that can say that a change of a claim helps its owners alone."""
-        self._by_claim = Index()
+        self._by_claim = LifeIndex()
         """The pods that wait, and that one of these plugins rejected, by the claims that they have."""
         for scheduler_name, hints in self._hints.items():
             for name, plugin in hints.items():
@@ -85,7 +85,7 @@ class QueueingHints:
         scheduler_name = life.pod.spec.scheduler_name
         for name in life.rejected_by:
             if name not in (TOO_COMPLEX, BUDGETS_UNSEEN):  # no change of another object helps these
-                index = self._waiting.setdefault((scheduler_name, name), Index())
+                index = self._waiting.setdefault((scheduler_name, name), LifeIndex())
                 self._lives.list_in(index, self._signature(life, name), life)
         if any((scheduler_name, name) in self._claim_hints for name in life.rejected_by):
             for key in _claims_of(life.pod):
@@ -119,7 +119,7 @@ class QueueingHints:
         return [life for life in helped.values() if not (placed and _is_in_vain(placed, life))]
 
     def _asked(
-        self, change: AnyChange, rejecting: PluginOfProfile, index: Index
+        self, change: AnyChange, rejecting: PluginOfProfile, index: LifeIndex
     ) -> Iterable[Collection[PodLife]]:
         """The pods about which a plugin is asked, together if they are alike. index: all that it rejected."""
         if rejecting[1] in (REJECTING, HOLDING):  # does the change add a pod to its group?

@@ -25,14 +25,18 @@ class FreeVolumes:
     """Volumes that no claim has, and those that are reserved for one; as they are assumed to be."""
 
     def __init__(self) -> None:
-        self._free: _Index = {}  # by Place
-        self._kept: _Index = {}  # by claim
-        self._where: dict[str, list[tuple[_Index, Place | str]]] = {}  # by name: under which keys it is
-        self._order: dict[str, int] = {}  # by name: of equal volumes, the first is taken
+        self._free: _Index = {}
+        """The volumes that no claim has, by Place."""
+        self._kept: _Index = {}
+        """The volumes that are reserved for a claim, by the claim."""
+        self._where: dict[str, list[tuple[_Index, Place | str]]] = {}
+        """By a volume's name, the keys under which it is in these."""
+        self._order: dict[str, int] = {}
+        """By a volume's name, when it came: of equal volumes, the first is taken."""
         self._filed = 0
 
     def file(self, name: str, volume: PersistentVolume | None) -> None:
-        """Note what a volume is like now; None: it is gone."""
+        """Note what a volume is like now; None if it is gone."""
         for index, key in self._where.pop(name, ()):
             del index[key][name]
             if not index[key]:

@@ -113,19 +113,7 @@ class InterPodAffinity:
         if before := before_itself(pod, change):
             return before.metadata.labels != pod.metadata.labels
         if placed := placed_pod(change):
-            was = change.before if change.kind == Kind.MODIFIED else None
-            if change.kind == Kind.DELETED:
-                return _keeps_off(placed, pod) or _keeps_off(pod, placed) or _attracts(pod, placed)
-            if not isinstance(was, Pod):
-                return _attracts(pod, placed)
-            if was.metadata.labels == placed.metadata.labels:
-                return False
-            far = terms_of(pod).anti_affinity
-            if any(term.may_select(was) and not term.may_select(placed) for term in far):
-                return True  # another term may still match it, and rule out fewer nodes
-            return _attracts(pod, was) != _attracts(pod, placed) and (
-                _attracts(pod, placed) or _attracts(pod, pod)
-            )
+            return _may_be_helped_by_pod(pod, placed, change)
         old, node = old_node(change), new_node(change)
         if node is None:
             return isinstance(change.object, Node)
@@ -157,21 +145,20 @@ class InterPodAffinity:
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Reject nodes that violate the pod's terms, or an assigned pod's anti-affinity."""
         known: _Filtering = state[f"{self.name}/filter"]
-        found: list[Status | None] = [None] * len(nodes)
+        statuses: list[Status | None] = [None] * len(nodes)
         for key, counts in known.near.items():
-            if None not in found:
+            if None not in statuses:
                 break
             values = nodes.values(label_of, key)
             if known.first:
-                found = _rejected(found, TOO_FAR, [value is None for value in values])
+                statuses = _rejected(statuses, TOO_FAR, [value is None for value in values])
             else:
-                found = _rejected(found, TOO_FAR, [value not in counts for value in values])
+                statuses = _rejected(statuses, TOO_FAR, [value not in counts for value in values])
         for topologies, rejection in ((known.far, TOO_NEAR), (known.unwelcome, UNWELCOME)):
             for key, counts in topologies.items():
-                found = _rejected(
-                    found, rejection, [value in counts for value in nodes.values(label_of, key)]
-                )
-        return found
+                values = nodes.values(label_of, key)
+                statuses = _rejected(statuses, rejection, [value in counts for value in values])
+        return statuses
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """The pods that are too near, that keep it away, or that it should be near to."""
@@ -179,12 +166,12 @@ class InterPodAffinity:
         state[f"{self.name}/around"] = around
         if status.reasons == TOO_NEAR.reasons:
             for term, near in around.near_of_anti_affinity:
-                if found := near.get(node.labels.get(term.topology_key)):
-                    yield f"anti-affinity ({term.topology_key}) with {pods_text(found)}"
+                if pods := near.get(node.labels.get(term.topology_key)):
+                    yield f"anti-affinity ({term.topology_key}) with {pods_text(pods)}"
         elif status.reasons == UNWELCOME.reasons:
             for key, unwelcoming in around.unwelcoming.items():
-                if found := unwelcoming.get(node.labels.get(key)):
-                    yield f"the anti-affinity ({key}) of {pods_text(found)} keeps it away"
+                if pods := unwelcoming.get(node.labels.get(key)):
+                    yield f"the anti-affinity ({key}) of {pods_text(pods)} keeps it away"
         else:
             for term, near in around.near_of_affinity:
                 value = node.labels.get(term.topology_key)
@@ -263,6 +250,23 @@ class InterPodAffinity:
             scores[node] = int(MAX_NODE_SCORE * ((score - worst) / (best - worst))) if best > worst else 0
 
 
+def _may_be_helped_by_pod(pod: Pod, placed: Pod, change: AnyChange) -> bool:
+    """Whether a pod may fit after a change of a pod that has a node."""
+    if change.kind == Kind.DELETED:
+        return _keeps_off(placed, pod) or _keeps_off(pod, placed) or _attracts(pod, placed)
+    before = change.before if change.kind == Kind.MODIFIED else None
+    if not isinstance(before, Pod):
+        return _attracts(pod, placed)
+    if before.metadata.labels == placed.metadata.labels:
+        return False
+    far = terms_of(pod).anti_affinity
+    if any(term.may_select(before) and not term.may_select(placed) for term in far):
+        return True  # another term may still match it, and rule out fewer nodes
+    if _attracts(pod, before) == _attracts(pod, placed):
+        return False
+    return _attracts(pod, placed) or _attracts(pod, pod)
+
+
 def _attracts(pod: Pod, other: Pod) -> bool:
     """Whether the pod may be placed near another, by all of its required affinity."""
     terms = terms_of(pod).affinity
@@ -277,7 +281,8 @@ def _keeps_off(pod: Pod, other: Pod) -> bool:
 def _has_new_domain(terms: Terms, before: NodeInfo | None, node: NodeInfo, *, may_be_first: bool) -> bool:
     """Whether a node has come into a domain of a term, or has left a domain that it must not be in.
 
-    may_be_first: it may also have left a domain that it should be in, with the last pod that a term matches.
+    may_be_first: the pod may be the first one that its terms match. Then a node counts also if it left a
+    domain that it should be in: the last pod that a term matches may have left with it.
     """
 
     def domains(key: str) -> tuple[str | None, str | None]:
@@ -332,15 +337,15 @@ class _Around:
     @cached_property
     def unwelcoming(self) -> Mapping[str, Mapping[str | None, list[Pod]]]:
         """The pods whose anti-affinity matches this one, by topology key and its value."""
-        found: dict[str, dict[str | None, list[Pod]]] = defaultdict(lambda: defaultdict(list))
+        by_key: dict[str, dict[str | None, list[Pod]]] = defaultdict(lambda: defaultdict(list))
         for node in self._cache.nodes.values():
             for other, terms in node.pods_with_affinity:
                 for term in terms.anti_affinity:
                     if term.topology_key in node.labels and term.selects(
                         self._pod, self._cache.looked_up.namespaces
                     ):
-                        found[term.topology_key][node.labels[term.topology_key]].append(other)
-        return {key: dict(counts) for key, counts in found.items()}
+                        by_key[term.topology_key][node.labels[term.topology_key]].append(other)
+        return {key: dict(by_value) for key, by_value in by_key.items()}
 
 
 def _are_apart(pod: Pod, other: Pod, cache: Cache) -> bool:

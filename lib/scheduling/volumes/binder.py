@@ -34,54 +34,53 @@ class BinderError(Exception):
 
 @dataclass
 class PodVolumes:
-    """What a pod's unbound claims would get on a node.
-
-    static: existing volumes, each with its claim. provisions: claims whose volumes are to be provisioned.
-    """
+    """What a pod's unbound claims would get on a node."""
 
     static: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
+    """Existing volumes, each with its claim."""
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
+    """The claims whose volumes are to be provisioned."""
 
 
 @dataclass
 class PodClaims:
-    """A pod's claims: bound, to be bound when the pod is scheduled, or not bound but `Immediate`.
-
-    candidates: for each in `delayed` without a selected node, the volumes that it could get, and how many of
-    the pod's volumes have this claim.
-    """
+    """A pod's claims."""
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
+    """The claims that are bound when the pod is scheduled."""
     immediate: list[PersistentVolumeClaim] = field(default_factory=list)
+    """The claims that aren't bound, though they don't wait for the pod."""
     candidates: list[tuple[PersistentVolumeClaim, Candidates, int]] = field(default_factory=list)
+    """For each claim in `delayed` without a selected node: the volumes that it could get, and how many of the
+    pod's volumes have this claim."""
 
 
 def claims_of(pod: Pod, storage: Storage) -> PodClaims:
     """Sort a pod's claims into the three kinds; all must exist."""
-    found = PodClaims()
+    claims = PodClaims()
     times: dict[str, int] = {}
-    for named, count in claim_names(pod).items():
-        claim = storage.claim(pod.metadata.namespace, named.name)
+    for reference, count in claim_names(pod).items():
+        claim = storage.claim(pod.metadata.namespace, reference.name)
         if claim is None:
-            raise BinderError(f'error getting PVC "{pod.metadata.namespace}/{named.name}"')
-        times[named.name] = count
+            raise BinderError(f'error getting PVC "{pod.metadata.namespace}/{reference.name}"')
+        times[reference.name] = count
         if claim.is_bound:
-            found.bound.append(claim)
+            claims.bound.append(claim)
         elif not claim.spec.volume_name and is_delayed(claim, storage):
-            found.delayed.append(claim)
+            claims.delayed.append(claim)
         else:
-            found.immediate.append(claim)
-    unselected = [claim for claim in found.delayed if SELECTED_NODE not in claim.metadata.annotations]
+            claims.immediate.append(claim)
+    unselected = [claim for claim in claims.delayed if SELECTED_NODE not in claim.metadata.annotations]
     for claim in sorted(unselected, key=lambda claim: claim.size):
-        found.candidates.append((claim, Candidates(claim, storage.free), times[claim.metadata.name]))
-    return found
+        claims.candidates.append((claim, Candidates(claim, storage.free), times[claim.metadata.name]))
+    return claims
 
 
 def is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
     """Whether a claim gets its volume only when a pod that uses it is scheduled."""
-    found = storage.classes.get(claim.storage_class)
-    return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    storage_class = storage.classes.get(claim.storage_class)
+    return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def find_pod_volumes(claims: PodClaims, node: NodeInfo, storage: Storage) -> PodVolumes | list[str]:
@@ -90,26 +89,26 @@ def find_pod_volumes(claims: PodClaims, node: NodeInfo, storage: Storage) -> Pod
     BinderError when a bound volume can't be translated to a CSI volume.
     """
     reasons = _why_not_bound(claims.bound, node, storage)
-    found = PodVolumes()
+    volumes = PodVolumes()
     if not claims.delayed:
-        return reasons or found
+        return reasons or volumes
     selected = [claim for claim in claims.delayed if SELECTED_NODE in claim.metadata.annotations]
     if any(claim.metadata.annotations[SELECTED_NODE] != node.name for claim in selected):
         return sorted([*reasons, NO_VOLUMES], key=ORDER.index)
     taken: set[str] = set()
-    for claim, some, times in claims.candidates:
-        for _ in range(times):  # each of its volumes gets one
-            volume = some.best_on(node.labels, taken)
+    for claim, candidates, times in claims.candidates:
+        for _ in range(times):  # each of the pod's volumes with this claim gets a volume of its own
+            volume = candidates.best_on(node.labels, taken)
             if volume is None:
                 selected.append(claim)
                 break
-            found.static.append((claim, volume))
+            volumes.static.append((claim, volume))
             taken.add(volume.metadata.name)
     for claim in selected:
         if why_not := _why_not_provisioned(claim, node, storage):
             return sorted([*reasons, why_not], key=ORDER.index)
-    found.provisions = selected
-    return reasons or found
+    volumes.provisions = selected
+    return reasons or volumes
 
 
 ORDER = (AFFINITY, NO_VOLUMES, NO_SPACE, NO_SUCH_VOLUMES)
@@ -137,21 +136,24 @@ def _why_not_bound(bound: list[PersistentVolumeClaim], node: NodeInfo, storage: 
 
 def _why_not_provisioned(claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage) -> str | None:
     """Why a claim's volume can't be provisioned for a node."""
-    kind = storage.classes.get(claim.storage_class)
-    if kind is None:
+    storage_class = storage.classes.get(claim.storage_class)
+    if storage_class is None:
         raise BinderError(f'failed to find storage class "{claim.storage_class}"')
-    if kind.provisioner in ("", NO_PROVISIONER) or not allows(kind.allowed_topologies, node.labels):
+    provisions = storage_class.provisioner not in ("", NO_PROVISIONER)
+    if not provisions or not allows(storage_class.allowed_topologies, node.labels):
         return NO_VOLUMES
-    return None if _has_capacity(claim, kind, node, storage) else NO_SPACE
+    return None if _has_capacity(claim, storage_class, node, storage) else NO_SPACE
 
 
-def _has_capacity(claim: PersistentVolumeClaim, kind: StorageClass, node: NodeInfo, storage: Storage) -> bool:
+def _has_capacity(
+    claim: PersistentVolumeClaim, storage_class: StorageClass, node: NodeInfo, storage: Storage
+) -> bool:
     """Whether there is enough capacity for a claim; True if the driver doesn't publish its capacity."""
-    driver = storage.csi_drivers.get(kind.provisioner)
+    driver = storage.csi_drivers.get(storage_class.provisioner)
     if not claim.size or driver is None or not driver.spec.storage_capacity:
         return True
     return any(
-        capacity.storage_class_name == kind.metadata.name
+        capacity.storage_class_name == storage_class.metadata.name
         and capacity.largest_volume is not None
         and capacity.largest_volume.value >= claim.size.value
         and selects(capacity.node_topology, node.labels)
@@ -160,7 +162,7 @@ def _has_capacity(claim: PersistentVolumeClaim, kind: StorageClass, node: NodeIn
 
 
 def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) -> PodVolumes:
-    """Assume that claims and volumes are bound: no other pod gets them. Returns them as to be written."""
+    """Assume that claims and volumes are bound: no other pod gets them. Returns what is to be written."""
     assumed = PodVolumes()
     for claim, volume in volumes.static:
         bound = bound_to(volume, claim)
@@ -183,37 +185,45 @@ def check_bindings(assumed: PodVolumes, node: NodeInfo, storage: Storage) -> boo
 
     Checks the API server's objects; False while it doesn't show what was written.
     """
-    for claim, volume in assumed.static:
-        name, key = volume.metadata.name, namespaced_name(claim.metadata)
-        stored, stored_claim = storage.volumes.get_stored(name), storage.claims.get_stored(key)
-        if stored is None:
-            raise BinderError(f'failed to check binding: persistentvolume "{name}" not found')
-        if stored_claim is None:
-            raise BinderError(f'failed to check binding: persistentvolumeclaim "{key}" not found')
-        if storage.volumes.is_assumed(name):
+    return all(_is_bound_to(claim, volume, node, storage) for claim, volume in assumed.static) and all(
+        _is_provisioned(claim, node, storage) for claim in assumed.provisions
+    )
+
+
+def _is_bound_to(
+    claim: PersistentVolumeClaim, volume: PersistentVolume, node: NodeInfo, storage: Storage
+) -> bool:
+    """Whether a claim is bound to an existing volume. BinderError when it never will be."""
+    name, key = volume.metadata.name, namespaced_name(claim.metadata)
+    stored, stored_claim = storage.volumes.get_stored(name), storage.claims.get_stored(key)
+    if stored is None:
+        raise BinderError(f'failed to check binding: persistentvolume "{name}" not found')
+    if stored_claim is None:
+        raise BinderError(f'failed to check binding: persistentvolumeclaim "{key}" not found')
+    if storage.volumes.is_assumed(name):
+        return False
+    _check_reaches(stored, node, storage)
+    if stored.spec.claim_ref is None or not stored.spec.claim_ref.uid:
+        raise BinderError(f'ClaimRef got reset for pv "{name}"')
+    return stored_claim.is_bound
+
+
+def _is_provisioned(claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage) -> bool:
+    """Whether a claim is bound to a volume that was provisioned. BinderError when it never will be."""
+    key = namespaced_name(claim.metadata)
+    stored_claim = storage.claims.get_stored(key)
+    if stored_claim is None:
+        raise BinderError(f'failed to check provisioning pvc: persistentvolumeclaim "{key}" not found')
+    if storage.claims.is_assumed(key):
+        return False
+    if stored_claim.metadata.annotations.get(SELECTED_NODE) != node.name:
+        raise BinderError(f'provisioning failed for PVC "{claim.metadata.name}"')
+    if stored_claim.spec.volume_name:
+        provisioned = storage.volumes.get_stored(stored_claim.spec.volume_name)
+        if provisioned is None:
             return False
-        _check_reaches(stored, node, storage)
-        if stored.spec.claim_ref is None or not stored.spec.claim_ref.uid:
-            raise BinderError(f'ClaimRef got reset for pv "{name}"')
-        if not stored_claim.is_bound:
-            return False
-    for claim in assumed.provisions:
-        key = namespaced_name(claim.metadata)
-        stored_claim = storage.claims.get_stored(key)
-        if stored_claim is None:
-            raise BinderError(f'failed to check provisioning pvc: persistentvolumeclaim "{key}" not found')
-        if storage.claims.is_assumed(key):
-            return False
-        if stored_claim.metadata.annotations.get(SELECTED_NODE) != node.name:
-            raise BinderError(f'provisioning failed for PVC "{claim.metadata.name}"')
-        if stored_claim.spec.volume_name:
-            provisioned = storage.volumes.get_stored(stored_claim.spec.volume_name)
-            if provisioned is None:
-                return False
-            _check_reaches(provisioned, node, storage)
-        if not stored_claim.is_bound:
-            return False
-    return True
+        _check_reaches(provisioned, node, storage)
+    return stored_claim.is_bound
 
 
 def _check_reaches(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> None:

@@ -82,8 +82,8 @@ class Candidates:
     def best_on(self, labels: Mapping[str, str], taken: Collection[str]) -> PersistentVolume | None:
         """The volume that a claim gets on a node with these labels. taken: names of volumes it can't get.
 
-        If a volume is reserved for the claim, it gets this one, or none if the node can't reach it. Else it
-        gets the smallest.
+        If a volume is reserved for the claim, the claim gets this one, or none if the node can't reach it.
+        Otherwise the claim gets the smallest volume.
         """
         for volume in self._kept:
             if volume.metadata.name not in taken:
@@ -124,6 +124,5 @@ class Candidates:
     def _may_have(self, volume: PersistentVolume) -> bool:
         """The further conditions for a volume that isn't reserved for the claim."""
         spec = self._claim.spec
-        return (spec.selector is None or selects(spec.selector, volume.metadata.labels)) and set(
-            spec.access_modes
-        ) <= set(volume.spec.access_modes)
+        is_selected = spec.selector is None or selects(spec.selector, volume.metadata.labels)
+        return is_selected and set(spec.access_modes) <= set(volume.spec.access_modes)

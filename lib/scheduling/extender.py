@@ -89,16 +89,16 @@ class _Answer(msgspec.Struct, rename=str.lower):
     """Base of answers; its field names are in lower case."""
 
 
-class _Named(msgspec.Struct):
+class _NamedNode(msgspec.Struct):
     metadata: ObjectMeta
 
 
-class _NamedList(msgspec.Struct):
-    items: list[_Named] | None = None
+class _NodesByName(msgspec.Struct):
+    items: list[_NamedNode] | None = None
 
 
 class _FilterResult(_Answer):
-    nodes: _NamedList | None = None
+    nodes: _NodesByName | None = None
     node_names: list[str] | None = msgspec.field(default=None, name="nodenames")
     failed_nodes: dict[str, str] | None = msgspec.field(default=None, name="failednodes")
     unresolvable: dict[str, str] | None = msgspec.field(default=None, name="failedandunresolvablenodes")

@@ -1,4 +1,4 @@
-"""Terms of node affinity, compiled: only the few that may match a node are looked at.
+"""Terms of node affinity, compiled so that only the few terms are looked at that may match a node.
 
 Source: component-helpers/scheduling/corev1/nodeaffinity
 """
@@ -13,16 +13,16 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_limits import Comparisons
 
 FEW = 8
-"""So many terms are matched with each node sooner than it is found out which nodes are alike."""
+"""To match so many terms with each node is faster than to find out which nodes are alike."""
 
 FIELD = "{} (field)"
-"""The key of a node's field among its labels: no label has such a key."""
+"""The key of a node's field, when it stands among the node's labels. No label has such a key."""
 
 
 class NodeTerms:
     """Terms with weights. Equal terms become one with the sum of their weights.
 
-    What is found out is kept for nodes that have the same values of the labels that the terms look at.
+    The results are kept for nodes that are alike, as they have the same values of the labels that terms read.
     """
 
     def __init__(self, terms: Iterable[tuple[NodeSelectorTerm, int]]) -> None:
@@ -39,7 +39,8 @@ class NodeTerms:
             self._index.add(matcher, matcher, weight)
         self._few = len(weights) <= FEW
         self._keys = frozenset(key for term in weights if not self._few for key in term.keys)
-        self._known: dict[Hashable, tuple[bool, int]] = {}  # by kind of node
+        self._known: dict[Hashable, tuple[bool, int]] = {}
+        """The results, by what is read of the labels."""
         self._comparisons = Comparisons()
 
     def match(self, node: NodeInfo) -> bool:

@@ -12,13 +12,12 @@ from lib.scheduling.node_info import NodeInfo
 
 @dataclass(frozen=True)
 class Domains:
-    """By node name, the domain of each node whose pods count: all nodes with the same value of a label, say.
-
-    key: equal for domains that were found in the same way.
-    """
+    """Which nodes belong together, for example because they have the same value of a label."""
 
     by_node: Mapping[str, str]
+    """By node name, the domain of each node whose pods count."""
     key: Hashable
+    """Equal for domains that were found in the same way."""
 
 
 class _MatchingPods(CountOfPods):
@@ -31,7 +30,7 @@ class _MatchingPods(CountOfPods):
         self._begin(cache)
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
-        """With domains, an updated node ends the counts: it may be in another one."""
+        """With domains, an updated node ends the counts, because it may be in another domain."""
         if self._domains is not None and any(pod is None for _, pod, _ in changes):
             return False
         return super().follow(changes)

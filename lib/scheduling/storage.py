@@ -29,7 +29,7 @@ T = TypeVar("T", bound=AnyObject)
 
 
 class AssumeCache(Generic[T]):
-    """Objects by `namespaced_name` their metadata, as the API server has them or as they are assumed to be.
+    """Objects by `namespaced_name`, as the API server has them or as they are assumed to be.
 
     An assumed object is valid until the API server's object changes, or until `restore`.
     """
@@ -49,14 +49,14 @@ class AssumeCache(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return (self._assumed.get(key, stored) for key, stored in self._stored.items())
 
-    def put(self, thing: T) -> None:
+    def put(self, changed: T) -> None:
         """Store the API server's object; an assumed object of an earlier version is dropped."""
-        key = namespaced_name(thing.metadata)
+        key = namespaced_name(changed.metadata)
         before, assumed = self._stored.get(key), self._assumed.get(key)
-        self._stored[key] = thing
-        version = thing.metadata.resource_version
-        changed = before is None or before.metadata.resource_version != version
-        if changed and not (assumed and is_older(version, assumed.metadata.resource_version)):
+        self._stored[key] = changed
+        version = changed.metadata.resource_version
+        is_new = before is None or before.metadata.resource_version != version
+        if is_new and not (assumed and is_older(version, assumed.metadata.resource_version)):
             self._assumed.pop(key, None)
 
     def delete(self, key: str) -> None:
@@ -68,18 +68,18 @@ class AssumeCache(Generic[T]):
         """Whether an object is assumed, and the API server's object isn't like that yet."""
         return key in self._assumed
 
-    def assume(self, thing: T) -> None:
+    def assume(self, changed: T) -> None:
         """Assume an object as it is going to be written."""
-        self._assumed[namespaced_name(thing.metadata)] = thing
+        self._assumed[namespaced_name(changed.metadata)] = changed
 
-    def written(self, thing: T) -> None:
+    def written(self, changed: T) -> None:
         """Take an object as the API server has written it, unless a later change has been seen."""
-        key, version = namespaced_name(thing.metadata), thing.metadata.resource_version
+        key, version = namespaced_name(changed.metadata), changed.metadata.resource_version
         seen = stored.metadata.resource_version if (stored := self._stored.get(key)) else version
         if seen == version or is_older(version, seen):
             self._assumed.pop(key, None)
         else:
-            self._assumed[key] = thing
+            self._assumed[key] = changed
 
     def restore(self, key: str) -> None:
         """Drop what is assumed of an object."""
@@ -87,21 +87,21 @@ class AssumeCache(Generic[T]):
 
 
 class Storage:
-    """All objects that the scheduling of pods with volumes depends on.
-
-    journal: those that were added, updated or deleted. free: the volumes that claims could get.
-    """
+    """All objects that the scheduling of pods with volumes depends on."""
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
         self.journal = Journal[StorageObject](MAX_CHANGES)
-        self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
-        self.volumes = AssumeCache[PersistentVolume]()  # by name
+        """The objects that were added, updated or deleted."""
+        self.claims = AssumeCache[PersistentVolumeClaim]()
+        self.volumes = AssumeCache[PersistentVolume]()
         self.free = FreeVolumes()
+        """The volumes that claims could get."""
         self.classes: dict[str, StorageClass] = {}
         self.csi_nodes: dict[str, CSINode] = {}
         self.csi_drivers: dict[str, CSIDriver] = {}
         self._capacities: dict[str, CSIStorageCapacity] = {}
-        self._attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node, by name
+        self._attachments: dict[str, dict[str, VolumeAttachment]] = {}
+        """By the name of their node, then by their own name."""
         self._by_kind: Mapping[type, AssumeCache[Any] | dict[str, Any]] = {
             PersistentVolumeClaim: self.claims,
             PersistentVolume: self.volumes,
@@ -113,56 +113,56 @@ class Storage:
         for storage_object in objects:
             self.put(storage_object)
 
-    def put(self, thing: StorageObject) -> None:
+    def put(self, changed: StorageObject) -> None:
         """Store an object as the API server has it."""
-        self.journal.add(thing)
-        kept = self._like(thing)
+        self.journal.add(changed)
+        kept = self._like(changed)
         if isinstance(kept, AssumeCache):
-            kept.put(thing)
+            kept.put(changed)
         else:
-            kept[namespaced_name(thing.metadata)] = thing
-        self._follow(thing)
+            kept[namespaced_name(changed.metadata)] = changed
+        self._follow(changed)
 
-    def assume(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
+    def assume(self, changed: PersistentVolume | PersistentVolumeClaim) -> None:
         """Assume a volume or a claim as it is going to be written."""
-        self._cache_of(thing).assume(thing)
-        self._follow(thing)
+        self._cache_of(changed).assume(changed)
+        self._follow(changed)
 
-    def written(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
+    def written(self, changed: PersistentVolume | PersistentVolumeClaim) -> None:
         """Take a volume or a claim as the API server has written it, unless a later change was seen."""
-        self._cache_of(thing).written(thing)
-        self._follow(thing)
+        self._cache_of(changed).written(changed)
+        self._follow(changed)
 
-    def restore(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
+    def restore(self, changed: PersistentVolume | PersistentVolumeClaim) -> None:
         """Drop what is assumed of a volume or a claim."""
-        self._cache_of(thing).restore(namespaced_name(thing.metadata))
-        self._follow(thing)
+        self._cache_of(changed).restore(namespaced_name(changed.metadata))
+        self._follow(changed)
 
-    def _cache_of(self, thing: PersistentVolume | PersistentVolumeClaim) -> AssumeCache[Any]:
-        return self.volumes if isinstance(thing, PersistentVolume) else self.claims
+    def _cache_of(self, changed: PersistentVolume | PersistentVolumeClaim) -> AssumeCache[Any]:
+        return self.volumes if isinstance(changed, PersistentVolume) else self.claims
 
-    def delete(self, thing: StorageObject) -> None:
+    def delete(self, changed: StorageObject) -> None:
         """Remove an object that the API server has deleted."""
-        self.journal.add(thing)
-        kept, name = self._like(thing), namespaced_name(thing.metadata)
+        self.journal.add(changed)
+        kept, name = self._like(changed), namespaced_name(changed.metadata)
         if isinstance(kept, AssumeCache):
             kept.delete(name)
         else:
             kept.pop(name, None)
-            if isinstance(thing, VolumeAttachment) and not kept:  # nodes go, and others have other names
-                del self._attachments[thing.spec.node_name]
-        self._follow(thing)
+            if isinstance(changed, VolumeAttachment) and not kept:  # nodes go, and others have other names
+                del self._attachments[changed.spec.node_name]
+        self._follow(changed)
 
-    def _follow(self, thing: StorageObject) -> None:
+    def _follow(self, changed: StorageObject) -> None:
         """If a volume has changed, so has what claims could get."""
-        if isinstance(thing, PersistentVolume):
-            self.free.file(thing.metadata.name, self.volumes.get(thing.metadata.name))
+        if isinstance(changed, PersistentVolume):
+            self.free.file(changed.metadata.name, self.volumes.get(changed.metadata.name))
 
-    def _like(self, thing: StorageObject) -> AssumeCache[Any] | dict[str, Any]:
+    def _like(self, changed: StorageObject) -> AssumeCache[Any] | dict[str, Any]:
         """The objects of the same kind."""
-        if isinstance(thing, VolumeAttachment):
-            return self._attachments.setdefault(thing.spec.node_name, {})
-        return self._by_kind[type(thing)]
+        if isinstance(changed, VolumeAttachment):
+            return self._attachments.setdefault(changed.spec.node_name, {})
+        return self._by_kind[type(changed)]
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """A claim, as it is assumed to be."""

@@ -32,7 +32,7 @@ from lib.scheduling.status import (
     unresolvable as unresolvable,
     unschedulable as unschedulable,
     wait as wait,
-)  # with all that a plugin answers: whoever writes one needs no other module
+)  # with all that a plugin answers, so that the author of a plugin needs no other module
 
 if TYPE_CHECKING:
     from lib.scheduling.cache import Cache
@@ -58,7 +58,7 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class FromFilesPlugin(Plugin, Protocol):
-    """Is made of functions. Without this, a plugin is written in the file of its class."""
+    """A plugin that is made of functions. Any other plugin is written in the file of its class."""
 
     @property
     def files(self) -> Collection[str]:
@@ -107,7 +107,9 @@ class QueueSortPlugin(Plugin, Protocol):
     """Orders the active pods. A profile has one."""
 
     def queue_sort(self, pod: Pod) -> Any:
-        """A key to sort pods by: the smallest goes first. Of equal ones, the pod that waits for longest."""
+        """A key to sort pods by. The pod with the smallest key is first; with equal keys, the one that waits
+        for longest.
+        """
 
 
 @runtime_checkable
@@ -120,7 +122,7 @@ class PreEnqueuePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class QueueingHintPlugin(Plugin, Protocol):
-    """Says which changes could help a pod that it rejected; without this, any change counts."""
+    """Says which changes could help a pod that it rejected. Without this, any change could."""
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """Whether to try the pod again after this change."""
@@ -128,7 +130,7 @@ class QueueingHintPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
-    """Says which events could help a pod that it rejected: about others, its hint isn't asked.
+    """Says which events could help a pod that it rejected. Its hint isn't asked about other events.
 
     Source: EnqueueExtensions in staging/src/k8s.io/kube-scheduler/framework/interface.go
     """
@@ -159,7 +161,10 @@ class PreFilterPlugin(Plugin, Protocol):
     """Looks at a pod once, before the nodes are filtered."""
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> set[str] | Status | None:
-        """Keep what `filter` needs. A set of names: only these nodes can fit. SKIP: don't call `filter`."""
+        """Keep what `filter` needs in the state.
+
+        A set of names says that only these nodes can fit; SKIP, that `filter` needn't be called.
+        """
 
 
 @runtime_checkable
@@ -182,12 +187,12 @@ class FilterNodesPlugin(Plugin, Protocol):
 class NeedingPlugin(Plugin, Protocol):
     """Reads more than nodes and pods.
 
-    That is looked up before a pod is tried, and poller needs the rights to it.
+    What it reads is looked up before a pod is tried, and poller needs the rights to it.
     """
 
     @property
     def needs(self) -> Collection[Need]:
-        """What it may read. Each pod of which `Need.of` says so needs it."""
+        """What it may read. `Need.of` says whether a pod needs it."""
 
 
 @runtime_checkable
@@ -207,26 +212,26 @@ Rejected = Mapping[str, Status]
 
 @runtime_checkable
 class ExplainPlugin(Plugin, Protocol):
-    """Says of its own rejections what its reasons leave out, for people who ask `why`."""
+    """Explains its own rejections, for people who ask `why`: it says what the reasons leave out."""
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """With names and values, why it rejected a node with this status: a short line for each thing."""
+        """Why it rejected a node with this status, with names and values: a short line for each reason."""
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change with which a pod may fit. `why` tries it, and shows it if the pod fits.
-
-    words: such as "without host port 80/TCP". edit: returns a changed copy of the pod; None if it can't be
-    changed in this way. nodes: nodes with changes. removed: pods that leave; `why` finds the words.
-    one_of: of the remedies with the same value, the first that helps is shown.
-    """
+    """A change with which a pod may fit. `why` tries it, and shows it if the pod fits."""
 
     words: str = ""
+    """Such as "without host port 80/TCP". For `removed`, `why` finds the words."""
     edit: Callable[[Pod], Pod | None] = lambda pod: pod
+    """Returns a changed copy of the pod; None if the pod can't be changed in this way."""
     nodes: tuple[Node, ...] = ()
+    """Changed nodes."""
     removed: tuple[Pod, ...] = ()
+    """Pods that leave their nodes."""
     one_of: Hashable = None
+    """Of the remedies with the same value, the first that helps is shown."""
 
 
 Remedies = Iterable[Remedy]
@@ -237,22 +242,22 @@ class RemedyPlugin(Plugin, Protocol):
     """Says what may help a pod that fits nowhere, for people who ask `why`."""
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Changes with which the pod may fit. rejected: each node's status, of whichever plugin it is."""
+        """Changes with which the pod may fit. rejected: each node's status, also those of other plugins."""
 
 
 @dataclass(frozen=True)
 class PostFilterResult:
-    """A node on which the pod will fit, when these pods have left it.
-
-    node_name: "" if there is none; the pod loses the nomination that it may have. None if that can't be found
-    out; the pod keeps it. reasons: why there is none, for the message. rejected_by: the plugins that would
-    reject the pod then, too: what changes for them may help it.
-    """
+    """A node on which the pod will fit when the victims have left it, or why there is none."""
 
     node_name: str | None
+    """Without such a node, it is "", and a nomination of the pod ends. If that can't be found out, it is
+    None, and the nomination stays."""
     victims: tuple[Pod, ...] = ()
+    """The pods that must leave the node."""
     reasons: tuple[str, ...] = ()
+    """Why there is no such node, for the message."""
     rejected_by: frozenset[str] = frozenset()
+    """The plugins that would reject the pod even then. So a change that helps with these may help the pod."""
 
 
 def check_post_filter(answer: PostFilterResult) -> None:
@@ -276,9 +281,9 @@ class PostFilterPlugin(Plugin, Protocol):
         rejected: Mapping[str, Rejection],
         why_not: Callable[[str], Rejection | None],
     ) -> PostFilterResult | Status | None:
-        """A rejection leaves the pod's nomination, and its reasons are added to the message.
+        """With a rejection, the pod keeps its nomination, and the reasons are added to the message.
 
-        why_not: runs all filters for a node.
+        why_not: runs all filters for a node; returns the first rejection.
         """
 
 
@@ -289,7 +294,7 @@ class PreScorePlugin(Plugin, Protocol):
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Keep what `score` needs. SKIP: don't call `score`."""
+        """Keep what `score` needs in the state. SKIP says that `score` needn't be called."""
 
 
 @runtime_checkable
@@ -312,8 +317,8 @@ class ScoreNodesPlugin(Plugin, Protocol):
 class NormalizeScorePlugin(Plugin, Protocol):
     """Brings all its scores into the range from 0 to 100.
 
-    If it has the attribute `equal_stay_equal`, and that is true, nodes with equal scores always stay equal.
-    When all are, it may then be given only one of them, with "" as the node's name.
+    A true attribute `equal_stay_equal` says that nodes with equal scores always stay equal. Then, when the
+    scores of all nodes are equal, the plugin may be given only one of them, with "" as the node's name.
     """
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
@@ -322,7 +327,7 @@ class NormalizeScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class AnnotatePlugin(Plugin, Protocol):
-    """Says on a pod what it got on its node, such as which GPU."""
+    """Writes on a pod what the pod got on its node, such as which GPU."""
 
     def annotate(self, state: CycleState, pod: Pod, node: NodeInfo) -> Mapping[str, str]:
         """Annotations that the pod gets with its binding to this node, on which it isn't counted yet."""
@@ -352,7 +357,10 @@ class PermitPlugin(Plugin, Protocol):
     """Approves the node, rejects it, or has the pod wait."""
 
     def permit(self, state: CycleState, pod: Pod, node_name: str, waited: float) -> Status | None:
-        """WAIT keeps the node reserved; it is called again (`SchedulingQueue.held`). waited: in seconds."""
+        """WAIT keeps the node reserved, and Permit is called again (`SchedulingQueue.held`).
+
+        waited: how long the pod has waited, in seconds.
+        """
 
 
 @runtime_checkable
@@ -360,7 +368,9 @@ class PreBindPlugin(Plugin, Protocol):
     """Does what must be done before a pod is bound."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """A rejection means that the pod is not bound. WAIT: it is called again (`SchedulingQueue.held`)."""
+        """A rejection means that the pod is not bound. After WAIT, PreBind is called again
+        (`SchedulingQueue.held`).
+        """
 
 
 @runtime_checkable
@@ -395,10 +405,11 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
     "bind": (BindPlugin,),
     "postBind": (PostBindPlugin,),
 }
-"""The kinds of plugins at each extension point, by its name in a configuration.
+"""The kinds of plugins at each extension point, by the point's name in a configuration.
 
-The others have none: SignPlugin, QueueingHintPlugin, EnqueueExtensions, HintSignPlugin and ClaimHintPlugin
-describe a plugin, AnnotatePlugin is poller's own, ExplainPlugin and RemedyPlugin are for people who ask.
+The other kinds have no extension point. SignPlugin, QueueingHintPlugin, EnqueueExtensions, HintSignPlugin and
+ClaimHintPlugin describe a plugin. AnnotatePlugin is poller's own. ExplainPlugin and RemedyPlugin are for
+people who ask.
 """
 
 
@@ -408,19 +419,18 @@ def _each_once(needs: Iterable[Need]) -> tuple[Need, ...]:
 
 @dataclass(frozen=True)
 class Profile:
-    """A scheduler name, and how pods that name it are scheduled.
-
-    plugins: in the order in which they are called. weights: by plugin name, they multiply scores; a plugin
-    without a weight doesn't score. percentage_of_nodes_to_score: how many feasible nodes are enough; 0 makes
-    it depend on the size of the cluster. points: by extension point, the plugins that are called there, in
-    order; at other points all that implement it are called, in the order of `plugins`.
-    """
+    """A scheduler name, and how pods that name it are scheduled."""
 
     scheduler_name: str
     plugins: tuple[Plugin, ...]
+    """All plugins, in the order in which they are called."""
     weights: Mapping[str, int]
+    """By plugin name, the factor of its scores. A plugin without a weight doesn't score."""
     percentage_of_nodes_to_score: int = 0
+    """How many feasible nodes are enough; 0 makes it depend on the size of the cluster."""
     points: Mapping[str, tuple[Plugin, ...]] = field(default_factory=dict)
+    """By extension point, the plugins that are called there, in order. At any other point, those of `plugins`
+    are called that have its methods."""
 
     @cached_property
     def needs(self) -> tuple[Need, ...]:
@@ -429,7 +439,7 @@ class Profile:
 
     @cached_property
     def plain_needs(self) -> tuple[Need, ...]:
-        """Those of them of which `Need.of` says which pods need them."""
+        """The needs of plugins that leave it to `Need.of` which pods have them."""
         plain = [
             plugin for plugin in self.with_point(NeedingPlugin) if not isinstance(plugin, NeedingForPodPlugin)
         ]

@@ -21,7 +21,7 @@ def show_trial(trial: Trial, out: Printer, *, all_nodes: int, rollouts: bool) ->
     where = (
         f"on {count(len(trial.after), 'node')} of {all_nodes:,}"
         if placed
-        else f"; there are {all_nodes:,} nodes"
+        else f"; there {verb(all_nodes, 'is', 'are')} {count(all_nodes, 'node')}"
     )
     out.heading(f"{placed:,} of {count(total, 'pod')} would have a node{', ' if placed else ''}{where}")
     rows = []

@@ -55,7 +55,8 @@ def nodes_named(snapshot: Snapshot, texts: Iterable[str], where: str = "") -> li
         pattern = re.sub("^(nodes?|no)/", "", text)
         meant = {node.metadata.name: node for node in there if fnmatchcase(node.metadata.name, pattern)}
         if not meant:
-            raise QuestionError(f"{where}there is no node {pattern}; there are {count(len(there), 'node')}")
+            others = f"there {verb(len(there), 'is', 'are')} {count(len(there), 'node')}"
+            raise QuestionError(f"{where}there is no node {pattern}; {others}")
         found |= meant
     return [*found.values()]
 

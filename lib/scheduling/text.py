@@ -7,7 +7,7 @@ from lib.kube.objects import Pod, Requirement, Taint
 BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
 """Prefixes of resources that are counted in bytes."""
 
-_UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_UNITS = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
 def is_bytes(resource: str) -> bool:

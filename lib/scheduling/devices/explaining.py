@@ -10,7 +10,7 @@ from lib.scheduling.devices.cluster_devices import ClusterDevices
 from lib.scheduling.devices.pools import DeviceId, PoolDevice
 from lib.scheduling.devices.selectors import SelectorError
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.text import count, listed
+from lib.scheduling.text import count, listed, verb
 
 
 def why_no_devices(claims: Sequence[ResourceClaim], node: NodeInfo, devices: ClusterDevices) -> Iterator[str]:
@@ -34,8 +34,10 @@ def _found(spec: ExactDeviceRequest, node: NodeInfo, devices: ClusterDevices) ->
     free = reasons.pop("", 0)
     parts = [f"{many} {why}" for why, many in sorted(reasons.items())]
     if free:
-        wanted = "all" if spec.allocation_mode == "All" else str(spec.count)
-        parts.append(f"{free} could be had, {wanted} are wanted")
+        wanted = (
+            "all are" if spec.allocation_mode == "All" else f"{spec.count} {verb(spec.count, 'is', 'are')}"
+        )
+        parts.append(f"{free} could be had, {wanted} wanted")
     return f"{count(len(there), 'device')}: {', '.join(parts)}"
 
 

@@ -113,8 +113,8 @@ def non_zero_requests(pod: Pod) -> Mapping[str, int]:
     of_pod = pod.spec.resources.requests
     if not of_pod or not any(is_pod_level(name) for name in of_pod):
         return requests_at_least(pod, pod_level=True)
-    said = pod_requests(pod)
-    return pod_requests(pod, tuple(name for name in AT_LEAST if name not in said))
+    requested = pod_requests(pod)
+    return pod_requests(pod, tuple(name for name in AT_LEAST if name not in requested))
 
 
 def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
@@ -125,35 +125,37 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
     statuses = [*pod.status.container_statuses, *pod.status.init_container_statuses]
     if not statuses or not any(status.resources for status in statuses):
         return {}
-    in_vain = _resize_is_infeasible(pod)
-    asked = {container.name: container for container in [*pod.spec.containers, *pod.spec.init_containers]}
-    brief = {container.name for container in pod.spec.init_containers if container.restart_policy != "Always"}
-    found: dict[str, dict[str, int]] = {}
+    is_infeasible = _resize_is_infeasible(pod)
+    by_name = {container.name: container for container in [*pod.spec.containers, *pod.spec.init_containers]}
+    init_only = {
+        container.name for container in pod.spec.init_containers if container.restart_policy != "Always"
+    }
+    in_effect: dict[str, dict[str, int]] = {}
     for status in statuses:
-        container = asked.get(status.name)
-        if not container or not status.resources or status.name in brief:
+        container = by_name.get(status.name)
+        if not container or not status.resources or status.name in init_only:
             continue
-        counts: dict[str, int] = {} if in_vain else dict(container.resources.requests)
+        counts: dict[str, int] = {} if is_infeasible else dict(container.resources.requests)
         _raise_to(counts, status.resources.requests)
         _raise_to(counts, status.allocated_resources)
-        found[status.name] = counts
-    return found
+        in_effect[status.name] = counts
+    return in_effect
 
 
 def _pod_level(pod: Pod) -> dict[str, int]:
-    """Pod-level requests. In a resize, the largest, as above.
+    """Pod-level requests. In a resize, the largest of requested, allocated and actual.
 
     Only resources that the spec names count.
     """
-    asked: dict[str, int] = {
+    requested: dict[str, int] = {
         name: quantity for name, quantity in pod.spec.resources.requests.items() if is_pod_level(name)
     }
     if pod.status.resources is None:
-        return asked
-    counts: dict[str, int] = {} if _resize_is_infeasible(pod) else dict(asked)
+        return requested
+    counts: dict[str, int] = {} if _resize_is_infeasible(pod) else dict(requested)
     _raise_to(counts, pod.status.resources.requests)
     _raise_to(counts, pod.status.allocated_resources)
-    return {name: counts.get(name, 0) for name in asked}
+    return {name: counts.get(name, 0) for name in requested}
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:
@@ -164,10 +166,11 @@ def _resize_is_infeasible(pod: Pod) -> bool:
 
 
 def nodes_are_compared_by(name: str) -> bool:
-    """Whether it counts how much of a resource a node has: not for `storage`, nor for names without a domain.
+    """Whether it counts how much of a resource a node has.
 
-    The API server lets containers request no others. Source: IsScalarResourceName in
-    pkg/scheduler/util/utils.go, and Resource.Add in pkg/scheduler/framework/types.go
+    It doesn't for `storage`, nor for names without a domain. All other names that the API server lets
+    containers request do count. Source: IsScalarResourceName in pkg/scheduler/util/utils.go, and Resource.Add
+    in pkg/scheduler/framework/types.go
     """
     if name in NATIVE:
         return True
@@ -196,10 +199,10 @@ def add(counts: dict[K, int], key: K, amount: int) -> None:
 
 def total(parts: Iterable[Mapping[str, int]]) -> Resources:
     """The sum of some amounts, by resource."""
-    found: Resources = {}
+    sums: Resources = {}
     for part in parts:
-        _add(found, part)
-    return found
+        _add(sums, part)
+    return sums
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

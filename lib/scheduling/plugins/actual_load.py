@@ -3,8 +3,8 @@
 What a node uses comes from the API metrics.k8s.io, which metrics-server serves. Pods that have come to the
 node since are added with what they request, and so is the pod that is to be placed.
 
-With a `targetUtilization` a node is the better the closer it is to that, and worse again beyond: so nodes
-fill up one after the other. Without, a node is the better the less it is used, and the less that varies.
+With a `targetUtilization`, a node is better the closer its use is to that, and worse again beyond. So nodes
+fill up one after the other. Without it, a node is better the less it is used, and the less its use varies.
 
 If a node's metrics are missing, or older than `maxAge`, its pods count as using what they request.
 
@@ -50,9 +50,10 @@ class ActualLoadArgs(Args):
 
 @dataclass(frozen=True)
 class ActualLoad:
-    """Scores nodes by what they use. target_utilization: in percent; 0 for as little as possible."""
+    """Scores nodes by what they use."""
 
     target_utilization: int = 0
+    """In percent; 0 for as little as possible."""
     max_age: float = MAX_AGE
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "ActualLoad"
@@ -66,7 +67,7 @@ class ActualLoad:
         state[self.name] = {node.name: load.since(node.name, earliest) for node in nodes}
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """By the resource of which the node would use the largest share, or which is the greatest risk."""
+        """The score by one resource: of which the node would use the largest share, or the riskiest one."""
         samples: list[NodeMetrics] = state[self.name].get(node.name, [])
         shares = [self._shares(samples, pod, node, name) for name in RESOURCES]
         if self.target_utilization:
@@ -75,7 +76,7 @@ class ActualLoad:
         return round(MAX_NODE_SCORE * (1 - min(risk, 1)))
 
     def _shares(self, samples: list[NodeMetrics], pod: Pod, node: NodeInfo, name: str) -> tuple[float, float]:
-        """Of a resource: the share that is used with this pod, and the standard deviation of the samples."""
+        """For a resource, the share that is used with this pod, and the standard deviation of the samples."""
         whole = node.allocatable.get(name, 0)
         if not whole:
             return 1.0, 0.0

@@ -68,16 +68,14 @@ class DynamicResourcesArgs(Args):
 
 @dataclass(frozen=True)
 class DynamicResources:
-    """Filters out nodes where a pod can't get its devices, and prefers those where it gets its first choice.
-
-    filter_timeout: the seconds after which a node's devices aren't looked at any further; 0 for no limit.
-    binding_timeout: the seconds after which a device that isn't ready is given up. handle: the time, and
-    the cluster's claims before a pod is tried.
-    """
+    """Filters out nodes where a pod can't get its devices. Prefers nodes where it gets its first choices."""
 
     filter_timeout: float = FILTER_TIMEOUT
+    """After so many seconds, a node's devices aren't looked at any further; 0 for no limit."""
     binding_timeout: float = BINDING_TIMEOUT
+    """After so many seconds, a device that isn't ready is given up."""
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
+    """For the time, and for the cluster's claims before a pod is tried."""
     name: str = "DynamicResources"
     args: ClassVar = DynamicResourcesArgs
     needs: ClassVar = (DEVICES,)
@@ -122,7 +120,9 @@ class DynamicResources:
         return changes_claim(change) and not gives_back(change)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """Its claims have changed, or another's devices are free; a class, slice or node came or changed."""
+        """A change of the pod's claims; devices that another claim gives back; a class, slice or node that
+        came or changed.
+        """
         if isinstance(change.object, Node):
             return is_new_or_changed_node(change, lambda node: described(node.node))
         if isinstance(change.object, Pod):
@@ -141,7 +141,7 @@ class DynamicResources:
             return NO_CEL
         from lib.scheduling.devices.pod_devices import PodDevices, devices_of
 
-        found = devices_of(
+        devices = devices_of(
             pod,
             cache.devices,
             binding_timeout=self.binding_timeout,
@@ -149,15 +149,15 @@ class DynamicResources:
             now=self.handle.now,
             random=self.handle.random,
         )
-        if found is None:
+        if devices is None:
             return SKIP
         if cache.looked_up.devices_unseen:
             raise PluginError(cache.looked_up.devices_unseen)
-        if not isinstance(found, PodDevices):
-            return found
-        if rejection := found.check():
+        if not isinstance(devices, PodDevices):
+            return devices
+        if rejection := devices.check():
             return rejection
-        state[self.name] = found
+        state[self.name] = devices
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
@@ -200,7 +200,7 @@ class DynamicResources:
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> Sequence[UndoClaim] | None:
-        """Don't count them any longer; release what was written."""
+        """Don't count the pod's devices any longer. Returns what is to be written to release them."""
         kept: PodDevices | None = state.get(self.name)
         return kept.unreserve() if kept else None
 

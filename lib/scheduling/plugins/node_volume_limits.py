@@ -86,24 +86,24 @@ class NodeVolumeLimits:
         for driver, more in new.by_driver.items():
             room = nodes.pick(new.attached.room(driver))
             lacking = [lacks or left < more for lacks, left in zip(lacking, room, strict=True)]
-        # Of those that lack room for all, some may have attached a part of them already.
-        asked = zip(nodes, lacking, strict=True)
-        return [self._rejection(new, node) if lacks else None for node, lacks in asked]
+        # Some nodes that lack room for all of the volumes may have a part of them attached already.
+        with_lacking = zip(nodes, lacking, strict=True)
+        return [self._rejection(new, node) if lacks else None for node, lacks in with_lacking]
 
     def _rejection(self, new: "NewVolumes", node: NodeInfo) -> Status | None:
         try:
-            brought = new.to(node)
+            volumes = new.to(node)
         except attached.ClaimNotFoundError as error:
             return unresolvable(str(error))
         except attached.NotOwnerError as error:
             raise NodeError(f'running "{self.name}" filter plugin: {error}') from error
-        there = new.attached.on(node) if brought else None
-        if not there or not there.limits:
+        on_node = new.attached.on(node) if volumes else None
+        if not on_node or not on_node.limits:
             return None
-        if there.why_not:
-            raise NodeError(f'running "{self.name}" filter plugin: {there.why_not}')
-        more = Counter(driver for driver, volume in brought if (driver, volume) not in there.by_pods)
-        return TOO_MANY if any(there.room(driver) < count for driver, count in more.items()) else None
+        if on_node.why_not:
+            raise NodeError(f'running "{self.name}" filter plugin: {on_node.why_not}')
+        more = Counter(driver for driver, volume in volumes if (driver, volume) not in on_node.by_pods)
+        return TOO_MANY if any(on_node.room(driver) < count for driver, count in more.items()) else None
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """How many volumes the node's drivers can attach."""
@@ -122,15 +122,17 @@ def _takes_more(before: CSINode, now: CSINode) -> bool:
 
 
 class NewVolumes:
-    """The new pod's volumes. They depend on a node only by whether it has a CSINode.
+    """The new pod's volumes. They depend on a node only by whether it has a CSINode."""
 
-    are_usable: whether they can be found out; if not, `to` raises an error. by_driver: how many must be
-    attached on a node with a CSINode.
-    """
+    by_driver: Counter[str]
+    """How many volumes must be attached on a node with a CSINode; only if they are usable."""
+    are_usable: bool
+    """Whether the volumes can be found out. If they can't, `to` raises an error."""
 
     def __init__(self, pod: Pod, cache: Cache) -> None:
         self._cache, self._storage, self._pod = cache, cache.storage, pod
-        self._found: dict[bool, set[Attachable]] = {}
+        self._volumes: dict[bool, set[Attachable]] = {}
+        """The volumes on a node with a CSINode (True), and on one without (False), if they were asked for."""
         try:
             self.by_driver = Counter(driver for driver, _ in self._where(has_csi_node=True))
             self.are_usable = True
@@ -147,7 +149,7 @@ class NewVolumes:
         return attached.attached_volumes(self._cache)
 
     def _where(self, *, has_csi_node: bool) -> "set[Attachable]":
-        if has_csi_node not in self._found:
-            found = attached.volumes_of(self._pod, self._storage, has_csi_node=has_csi_node, is_new=True)
-            self._found[has_csi_node] = found
-        return self._found[has_csi_node]
+        if has_csi_node not in self._volumes:
+            volumes = attached.volumes_of(self._pod, self._storage, has_csi_node=has_csi_node, is_new=True)
+            self._volumes[has_csi_node] = volumes
+        return self._volumes[has_csi_node]

@@ -45,18 +45,17 @@ COMPARISONS_PER_CLAIM = 5
 
 @dataclass
 class VolumesState:
-    """What the plugin keeps in the CycleState.
-
-    by_node: by node name, which volumes the claims would get there. assumed: once a node was picked, the
-    volumes and claims as they are to be written. is_handed_out: whether poller got them for writing.
-    """
+    """What the plugin keeps in the CycleState."""
 
     cache: Cache
     claims: "PodClaims"
     by_node: "dict[str, PodVolumes]" = field(default_factory=dict)
+    """By node name, which volumes the claims would get there."""
     comparisons: Comparisons = field(default_factory=Comparisons)
     assumed: "PodVolumes | None" = None
+    """When a node is picked: the volumes and claims as they are to be written."""
     is_handed_out: bool = False
+    """Whether poller got these for writing."""
 
     @property
     def storage(self) -> Storage:
@@ -84,12 +83,10 @@ class VolumeBindingArgs(Args):
 
 @dataclass(frozen=True)
 class VolumeBinding:
-    """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound.
-
-    bind_timeout_seconds: after that, a pod whose volumes are still not bound is rejected.
-    """
+    """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound."""
 
     bind_timeout_seconds: int = 600
+    """After so long, a pod whose volumes are still not bound is rejected."""
     name: str = "VolumeBinding"
     args: ClassVar = VolumeBindingArgs
     needs: ClassVar = (VOLUMES,)
@@ -161,7 +158,7 @@ class VolumeBinding:
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """Reject nodes where the pod can't get its volumes. If all are bound, all nodes are found at once."""
+        """Reject nodes where the pod can't get its volumes. If all are bound, that is kept for all nodes."""
         kept: VolumesState = state[self.name]
         within = None if kept.claims.delayed else in_reach.nodes_in_reach(kept.claims.bound, kept.cache)
         if within is None:
@@ -172,16 +169,16 @@ class VolumeBinding:
     def _rejection(self, kept: VolumesState, node: NodeInfo) -> Status | None:
         kept.comparisons.add(COMPARISONS_PER_CLAIM * len(kept.claims.delayed))
         try:
-            found = binder.find_pod_volumes(kept.claims, node, kept.storage)
+            volumes = binder.find_pod_volumes(kept.claims, node, kept.storage)
         except binder.BinderError as error:
             raise NodeError(f'running "{self.name}" filter plugin: {error}') from error
-        if isinstance(found, binder.PodVolumes):
-            kept.by_node[node.name] = found
+        if isinstance(volumes, binder.PodVolumes):
+            kept.by_node[node.name] = volumes
             return None
-        return unresolvable(*found)
+        return unresolvable(*volumes)
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """The volume that can't be reached from the node, or the claim that can't get one there."""
+        """The volume that can't be reached from the node, or the claim that can't get a volume there."""
         return explaining.why_not(pod, cache.storage, node, status.reasons)
 
     def pre_score(
@@ -220,7 +217,7 @@ class VolumeBinding:
             raise PluginError(f'running PreBind plugin "{self.name}": binding volumes: {error}') from error
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Undo this pod's assumptions; those made before for another pod with the same claim stay."""
+        """Undo what is assumed for this pod. What was assumed before for another pod with the claim stays."""
         kept: VolumesState | None = state.get(self.name)
         if kept and kept.assumed:
             for changed in _changed(kept.by_node[node_name], kept.assumed):

@@ -66,14 +66,14 @@ class VolumeRestrictions:
             return SKIP
         if cache.looked_up.storage_unseen and has_claims(pod):
             raise PluginError(cache.looked_up.storage_unseen)
-        alone: set[str] = set()
+        for_one_pod: set[str] = set()
         for name in _claims_by_name(pod):
             claim = cache.storage.claim(pod.metadata.namespace, name)
             if claim is None:
                 return unresolvable(NOT_FOUND.format(name))
             if ONE_POD in claim.spec.access_modes:
-                alone.add(name)
-        in_use = bool(alone) and _is_in_use(alone, pod.metadata.namespace, cache)
+                for_one_pod.add(name)
+        in_use = bool(for_one_pod) and _is_in_use(for_one_pod, pod.metadata.namespace, cache)
         state[self.name] = in_use
         return None if in_use or disks_of(pod) else SKIP
 

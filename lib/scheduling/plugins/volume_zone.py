@@ -81,10 +81,10 @@ class VolumeZone:
         for claim in claim_names(pod):
             if claim.ephemeral:
                 continue
-            found = _topologies(pod, claim.name, cache)
-            if isinstance(found, Status):
-                return found
-            topologies += found
+            of_claim = _topologies(pod, claim.name, cache)
+            if isinstance(of_claim, Status):
+                return of_claim
+            topologies += of_claim
         state[self.name] = topologies
         return None if topologies else SKIP
 
@@ -131,13 +131,13 @@ def _topologies(pod: Pod, name: str, cache: Cache) -> list[Topology] | Status:
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
     """A volume's topologies, by its labels; a label with an empty zone is ignored."""
-    found = []
+    topologies = []
     for label in LABELS:
         values = volume.metadata.labels.get(label)
         zones = [zone.strip() for zone in (values or "").split(SEVERAL_ZONES)]
         if values is not None and all(zones):
-            found.append((label, frozenset(zones)))
-    return found
+            topologies.append((label, frozenset(zones)))
+    return topologies
 
 
 def _zones(volume: PersistentVolume) -> str:

@@ -15,15 +15,15 @@ def nodes_in_reach(bound: Iterable[PersistentVolumeClaim], cache: Cache) -> Set[
     None if each node must be checked: a volume doesn't exist, or is one of an in-tree plugin that a CSI
     driver replaces on some nodes.
     """
-    found: Set[int] | None = None
+    in_reach: Set[int] | None = None
     for claim in bound:
         volume = cache.storage.volumes.get(claim.spec.volume_name)
         if volume is None or plugin_of(volume.spec):
             return None
         if volume.required_nodes is not None:
-            within = _matching(volume.required_nodes, cache)
-            found = within if found is None else found & within
-    return found
+            matching = _matching(volume.required_nodes, cache)
+            in_reach = matching if in_reach is None else in_reach & matching
+    return in_reach
 
 
 def _matching(selector: NodeSelector, cache: Cache) -> Set[int]:
@@ -49,10 +49,10 @@ def _by_label(key: str, cache: Cache) -> Mapping[str, Sequence[int]]:
     """The indexes of the nodes that have a label, by its value."""
 
     def find() -> Mapping[str, Sequence[int]]:
-        found: dict[str, list[int]] = {}
+        by_value: dict[str, list[int]] = {}
         for i, node in enumerate(cache.node_list):
             if key in node.labels:
-                found.setdefault(node.labels[key], []).append(i)
-        return found
+                by_value.setdefault(node.labels[key], []).append(i)
+        return by_value
 
     return cache.remember(("nodes by label", key), find)

@@ -17,18 +17,20 @@ Namespaces = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A pod affinity term: `selects` says which pods match. Its topology key and its weight (0: required).
+    """A pod affinity term. `selects` says which pods match.
 
-    Terms are equal if they match the same pods in the same topology, with the same weight. matcher: the
-    selector, compiled. of_namespaces: the namespace selector, compiled.
+    Terms are equal if they match the same pods in the same topology, with the same weight.
     """
 
     topology_key: str
     selector: LabelSelector | None = field(compare=False)
     matcher: Matcher | None
+    """The selector, compiled."""
     namespaces: frozenset[str]
     of_namespaces: Matcher | None
+    """The namespace selector, compiled."""
     weight: int
+    """0 for a required term."""
 
     def selects(self, pod: Pod, namespaces: Namespaces) -> bool:
         """Whether the term matches this pod."""

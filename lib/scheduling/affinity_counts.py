@@ -24,7 +24,7 @@ ByTopology = Mapping[str, Counts]
 """Such counts by topology key; keys without any are left out."""
 
 FEW = 8
-"""So many terms are matched with each pod sooner than it is found out which pods are alike."""
+"""To match so many terms with each pod is faster than to find out which pods are alike."""
 
 
 # --- pods that terms match --------------------------------------------------------------------------------
@@ -71,7 +71,8 @@ class PodsOfAll(_PodsByTopology):
     def __init__(self, cache: Cache, terms: tuple[Term, ...]) -> None:
         self._terms, self._matcher = terms, _all_of(terms)
         self._keys = dict.fromkeys((term.topology_key for term in terms), 1)
-        self._about: dict[str, bool] = {}  # by namespace
+        self._about: dict[str, bool] = {}
+        """By namespace, whether all terms are about it."""
         super().__init__(cache)
 
     def selects(self, pod: Pod) -> bool:
@@ -102,7 +103,7 @@ def _all_of(terms: tuple[Term, ...]) -> Matcher | None:
 
 
 class _PodsOfEach(_PodsByTopology):
-    """Counts the pods that match each of some terms. Pods whose labels are alike to the terms count alike."""
+    """Counts the pods that match each of some terms. Pods count alike if the terms read equal labels."""
 
     def __init__(self, cache: Cache, terms: tuple[Term, ...]) -> None:
         self._index = Index[tuple[Term, int]]()
@@ -110,7 +111,8 @@ class _PodsOfEach(_PodsByTopology):
         for term in terms:
             weights[term] += term.weight or 1
         self._few = len(weights) <= FEW
-        self._keys: set[str] = set()  # of labels that the terms look at
+        self._keys: set[str] = set()
+        """The keys of the labels that the terms read."""
         for term, weight in weights.items():
             if term.matcher is not None:
                 self._index.add(term.matcher, term, (term, weight))
@@ -159,15 +161,17 @@ def existing_pods_terms(cache: Cache) -> "ExistingPodsTerms":
 
 
 class ExistingPodsTerms(Follower):
-    """The distinct terms of assigned pods, and how many pods have each, by topology value.
+    """The distinct terms of assigned pods, and how many pods have each of them, by topology value.
 
-    Which of them match a pod is kept for pods that are alike in the labels that terms look at.
+    The terms that match a pod are kept for all pods of its namespace that have equal labels, as far as terms
+    read labels.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._kinds = {kind: _TermsOfKind() for kind in KINDS}
-        self._keys: dict[str, int] = {}  # of labels that terms look at, how many terms do
+        self._keys: dict[str, int] = {}
+        """By the key of a label, how many terms read it."""
         self._namespace_selectors = 0
         for node in cache.node_list:
             for _, terms in node.pods_with_affinity:
@@ -198,7 +202,7 @@ class ExistingPodsTerms(Follower):
         if not self._kinds[kind].known:
             return {}
         labels, namespace = some_labels(pod, self._keys), pod.metadata.namespace
-        found = self._cache.kept.get(
+        matching = self._cache.kept.get(
             ("terms that match", namespace, frozenset(labels.items())),
             _MatchingTerms,
             labels,
@@ -206,7 +210,7 @@ class ExistingPodsTerms(Follower):
             self._cache.looked_up.namespaces,
             self._kinds,
         )
-        return found.counts[kind]
+        return matching.counts[kind]
 
     def _count(self, node: NodeInfo, terms: Terms, sign: int) -> None:
         for kind, known in self._kinds.items():
@@ -219,14 +223,15 @@ class ExistingPodsTerms(Follower):
 
 
 class _TermsOfKind:
-    """The distinct terms of one kind, each with the number of pods that have it, by topology value."""
+    """The distinct terms of one kind."""
 
     def __init__(self) -> None:
         self.known: dict[Term, dict[str, int]] = {}
+        """Each term with the number of pods that have it, by topology value."""
         self.index = Index[tuple[Term, dict[str, int]]]()
 
     def count(self, term: Term, matcher: Matcher, value: str, sign: int, keys: dict[str, int]) -> None:
-        """Count a term. keys: of the labels that all terms look at, how many terms do."""
+        """Count a term. keys: by the key of a label, how many terms of all kinds read it."""
         counts = self.known.get(term)
         if counts is None:
             counts = self.known[term] = {}
@@ -242,7 +247,10 @@ class _TermsOfKind:
 
 
 class _MatchingTerms(Follower):
-    """The terms that match pods with certain labels in a namespace: by kind and topology, their weights."""
+    """The sums of the weights of the terms that match pods with certain labels in a namespace.
+
+    By the kind of term, the topology key, and its value.
+    """
 
     def __init__(
         self,

@@ -139,25 +139,25 @@ def _folded(raw: Any) -> Any:
 
 @dataclass(frozen=True)
 class Extender:
-    """One extender. It is called only for the verbs that aren't empty.
-
-    url_prefix: a verb is appended to it; also the extender's name. weight: multiplies its scores.
-    node_cache_capable: it knows the nodes, so only their names are sent. managed_resources: it is called only
-    for pods that request one of these; empty for all pods. ignored_resources: those of them that
-    NodeResourcesFit ignores. ignorable: if it fails, pods are scheduled without it.
-    """
+    """One extender. It is called only for the verbs that aren't empty."""
 
     url_prefix: str
+    """A verb is appended to it. It is also the extender's name."""
     wire: Wire
     filter_verb: str = ""
     prioritize_verb: str = ""
     preempt_verb: str = ""
     bind_verb: str = ""
     weight: int = 1
+    """The factor of its scores."""
     node_cache_capable: bool = False
+    """Whether it knows the nodes, so that only their names are sent."""
     managed_resources: frozenset[str] = frozenset()
+    """It is called only for pods that request one of these; empty for all pods."""
     ignored_resources: frozenset[str] = frozenset()
+    """The managed resources that NodeResourcesFit ignores."""
     ignorable: bool = False
+    """Whether pods are scheduled without it if it fails."""
 
     def is_interested(self, pod: Pod) -> bool:
         """Whether it is called for a pod. Requests are enough: the API server adds one for each limit."""
@@ -188,9 +188,9 @@ class Extender:
 
     def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """Nodes' scores by name: weighted, and scaled to the plugins' range."""
-        found = self._ask(self.prioritize_verb, self._args(pod, nodes), list[_HostPriority])
+        priorities = self._ask(self.prioritize_verb, self._args(pod, nodes), list[_HostPriority])
         scale = self.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
-        return {priority.host: priority.score * scale for priority in found}
+        return {priority.host: priority.score * scale for priority in priorities}
 
     def process_preemption(
         self, pod: Pod, candidates: Mapping[str, Victims], cache: Cache
@@ -205,14 +205,14 @@ class Extender:
         result = self._ask(self.preempt_verb, args, _PreemptionResult)
         with self._reading(self.preempt_verb):
             answered = {name: _read(raw, _MetaVictims) for name, raw in (result.victims or {}).items()}
-        found = {}
+        chosen = {}
         for name, victims in answered.items():
             pods = [self._pod_on(name, _folded(raw).get("uid", ""), cache) for raw in victims.pods or ()]
             if pods:
-                found[name] = Victims(name, tuple(pods), victims.violations)
+                chosen[name] = Victims(name, tuple(pods), victims.violations)
             elif not self.ignorable:
                 raise self._error(self.preempt_verb, f"names no victim on node {name}")
-        return found
+        return chosen
 
     def _as_sent(self, victims: Victims) -> _Victims:
         if self.node_cache_capable:

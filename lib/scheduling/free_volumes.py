@@ -72,13 +72,13 @@ class FreeVolumes:
 def _hostnames(volume: PersistentVolume) -> set[str]:
     """The hostnames of the only nodes that can reach a volume; ANYWHERE if it doesn't use that label."""
     terms = volume.required_nodes.node_selector_terms if volume.required_nodes else ()
-    found: set[str] = set()
+    hostnames: set[str] = set()
     for term in terms:
         names = _hostnames_of(term)
         if names is None:
             return {ANYWHERE}
-        found.update(names)
-    return found or {ANYWHERE}
+        hostnames.update(names)
+    return hostnames or {ANYWHERE}
 
 
 def _hostnames_of(term: NodeSelectorTerm) -> tuple[str, ...] | None:

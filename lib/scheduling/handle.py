@@ -13,12 +13,11 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class Handle:
-    """A plugin with a field `handle` gets one.
-
-    cache: the loop's; None beside the loop. now: returns the time, in UTC; without a clock, no time passes.
-    """
+    """A plugin with a field `handle` gets one."""
 
     random: Random = field(default_factory=Random)
     extenders: Extenders = field(default_factory=Extenders)
     cache: Cache | None = None
+    """The loop's cache; None beside the loop."""
     now: Callable[[], datetime] = lambda: EPOCH
+    """Returns the time, in UTC. Without a clock, no time passes."""

@@ -30,10 +30,10 @@ class Load:
         """Whether it is time to read the metrics again."""
         return now - self.read >= REFRESH
 
-    def with_more(self, found: Iterable[NodeMetrics], now: float) -> "Load":
+    def with_more(self, new: Iterable[NodeMetrics], now: float) -> "Load":
         """The load with the metrics that were read now. Nodes that aren't among these are forgotten."""
         samples = {}
-        for metrics in found:
+        for metrics in new:
             known = self._samples.get(metrics.metadata.name, [])
             is_new = not known or known[0].timestamp != metrics.timestamp
             samples[metrics.metadata.name] = [metrics, *known][:MAX_SAMPLES] if is_new else known

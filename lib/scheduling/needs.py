@@ -10,7 +10,7 @@ from lib.scheduling.framework.interface import Profile
 from lib.scheduling.pod_groups import group_of
 
 Needs = Mapping[Need, Mapping[Hashable, Sequence[Pod]]]
-"""What some pods need, by its key (see `Listers`), with the pods that need it."""
+"""What some pods need: by the need, then by the key of what is looked up (see `Listers`), these pods."""
 
 
 def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:

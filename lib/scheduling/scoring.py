@@ -8,15 +8,14 @@ from lib.scheduling.status import MAX_NODE_SCORE
 
 
 class Scores:
-    """The scores of feasible nodes. A node is known by its position among these.
-
-    totals: to compare nodes; a score that is equal for all nodes may be missing.
-    """
+    """The scores of feasible nodes. A node is known by its position among these."""
 
     def __init__(self, nodes: NodeSlice, totals: list[int]) -> None:
-        self._nodes, self.totals = nodes, totals
+        self._nodes = nodes
+        self.totals = totals
+        """The nodes' sums of scores. A score that is equal for all nodes may be missing in them."""
         self._by_plugin: dict[str, tuple[Sequence[int], int, bool]] = {}
-        """Scores, their weight, and whether there is one for each node of the cluster."""
+        """Each plugin's scores, their weight, and whether there is one for each node of the cluster."""
 
     def add(self, name: str, scores: Sequence[int], weight: int = 1) -> None:
         """Add the scores of a plugin or an extender."""
@@ -42,7 +41,7 @@ class Scores:
     def best_two(self, random: Random) -> list[int]:
         """The picked node, and the best one after it, if there is another.
 
-        The node with the highest total is picked; one of them at random if there are several.
+        The node with the highest total is picked. If several nodes have it, one of them is picked at random.
         """
         totals = self.totals
         best, *others = sorted({*totals}, reverse=True)  # most nodes have one of a few totals
@@ -65,7 +64,7 @@ def _position(values: Sequence[int], wanted: int, before: int) -> int:
 
 
 def normalize_to_largest(scores: dict[str, int], *, reverse: bool = False) -> None:
-    """The largest becomes 100, the others in proportion. Reversed: the largest becomes 0, 0 becomes 100.
+    """The largest becomes 100, the others in proportion. With `reverse`, it becomes 0, and 0 becomes 100.
 
     Source: pkg/scheduler/framework/plugins/helper/normalize_score.go
     """

@@ -467,5 +467,5 @@ class Profile:
 
     def scorers(self) -> list[Plugin]:
         """The plugins that score nodes and have a weight."""
-        found: list[Plugin] = self.with_point(ScorePlugin, ScoreNodesPlugin)
-        return [plugin for plugin in found if plugin.name in self.weights]
+        plugins: list[Plugin] = self.with_point(ScorePlugin, ScoreNodesPlugin)
+        return [plugin for plugin in plugins if plugin.name in self.weights]

@@ -48,7 +48,7 @@ def position_in(files: Collection[str], frames: Iterable[tuple[FrameType, int]])
 
 
 def _arguments(frame: FrameType) -> list[Any]:
-    """A function's arguments, unless it has assigned others."""
+    """A function's arguments. If it has assigned others to their names, these."""
     code, values = frame.f_code, frame.f_locals
     return [values[name] for name in code.co_varnames[: code.co_argcount] if name in values]
 
@@ -57,7 +57,7 @@ def _arguments(frame: FrameType) -> list[Any]:
 def name_of(_argument: Any) -> tuple[str, str]:
     """Whether an argument is a "pod" or a "node", and its name in messages; "" if it is neither.
 
-    Who shows pods or nodes to functions as something else registers that type.
+    Code that shows pods or nodes to functions as objects of another type must register that type.
     """
     return "", ""
 

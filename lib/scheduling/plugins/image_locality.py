@@ -35,13 +35,13 @@ class ImageLocality:
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Add up the pod's images on each node. An image counts by the share of all nodes that has it."""
-        found: dict[str, int] = {}
+        sums: dict[str, int] = {}
         for image, times in Counter(_images(pod)).items():
             sizes = cache.image_sizes.get(image, {})
             share = len(sizes) / len(cache.nodes)
             for name, size in sizes.items():
-                found[name] = found.get(name, 0) + times * int(size * share)
-        state[self.name] = found, LARGEST * _containers(pod)
+                sums[name] = sums.get(name, 0) + times * int(size * share)
+        state[self.name] = sums, LARGEST * _containers(pod)
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The total size of the pod's images on a node, in proportion between SMALLEST and the largest."""

@@ -54,7 +54,7 @@ class NodePorts:
         return None if node.ports.keys().isdisjoint(clashing_ports(pod)) else TAKEN
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """Who has the ports."""
+        """The pods that have the ports."""
         for wanted in host_ports(pod):
             if holders := [
                 other for other in node.pods if not clashes_of(wanted).isdisjoint(used_ports(other))

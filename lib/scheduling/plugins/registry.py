@@ -68,13 +68,13 @@ WEIGHTS = {name: weight for name, weight in DEFAULT_PLUGINS.items() if weight}
 def kind_of(name: str) -> type | None:
     """The class of a plugin; None if there is none of this name."""
     if module := _OWN.get(name):
-        found: type = getattr(import_module(f"{__package__}.{module}"), name)
-        return found
+        kind: type = getattr(import_module(f"{__package__}.{module}"), name)
+        return kind
     return next((kind for kind in _DEFAULT if kind.__name__ == name), None)
 
 
 def make(name: str, handle: Handle, arguments: Mapping[str, Any]) -> Plugin:
-    """The plugin of this name; it gets the handle if it has such a field. arguments: its other fields'."""
+    """The plugin of this name. It gets the handle if it has such a field. arguments: for its other fields."""
     kind = kind_of(name)
     assert kind
     of_poller = {"handle": handle} if "handle" in getattr(kind, "__dataclass_fields__", ()) else {}

@@ -104,10 +104,10 @@ class View(ReadOnly):
     def _unknown(self, name: str) -> str:
         """The error's text for an unknown field."""
         text = f"{self._name_of_kind().lower()} has no {name}"
-        places = {name: name for name in self._names()}
+        places = {field: field for field in self._names()}
         for part in PARTS:
             if part in places:
-                places = {name: f"{part}.{name}" for name in getattr(self, part)._names()} | places
+                places = {field: f"{part}.{field}" for field in getattr(self, part)._names()} | places
         near = places.get(_nearest(name, [*places]), "")
         return f"{text}; did you mean {near}?" if near else f"{text}; it has {', '.join(self._names())}"
 

@@ -49,13 +49,14 @@ PLACES: Mapping[type, str] = {
 """What errors call an object, wherever it was found."""
 
 SMALL = 64
-"""A dict of so many values is copied, a larger one is only looked up in."""
+"""A dict of so many values is copied. In a larger one, values are only looked up."""
 
 
 def read_only(kind: type, methods: Iterable[str]) -> type:
     """A policy's class, with methods whose arguments can't be changed.
 
-    A class that is one of poller's plugins, or is derived from one, stays as it is: it needs what they need.
+    A class that is one of poller's plugins, or is derived from one, stays as it is: it needs what poller's
+    plugins need.
     """
     if any(_is_ours(base) and not getattr(base, "_is_protocol", False) for base in kind.__mro__):
         return kind
@@ -75,10 +76,10 @@ def _is_ours(kind: type) -> bool:
 
 
 def _function(made: type, name: str) -> Callable[..., Any]:
-    found = getattr_static(made, name)
-    if isinstance(found, FunctionType):
-        return found
-    # It is a staticmethod, say.
+    method = getattr_static(made, name)
+    if isinstance(method, FunctionType):
+        return method
+    # It is a staticmethod, for example.
     return lambda self, *given, **named: getattr(super(made, self), name)(*given, **named)
 
 
@@ -158,7 +159,7 @@ class ShownNode(Shown):
 
     @property
     def pods(self) -> ReadOnlyList[Pod]:
-        """As of NodeInfo: a pod that comes is added to the list, one that goes leads to a new list."""
+        """As of NodeInfo. A pod that comes is added to the list. When a pod goes, there is a new list."""
         pods = object_of(self).pods
         before, known = pods_shown(self)
         if pods is not before or len(pods) != len(known):
@@ -192,15 +193,15 @@ class ShownNodes(Shown):
 
 
 class ShownCache(Shown):
-    """A Cache. These methods leave it as it was, though they note something in it."""
+    """A Cache. Its two methods here leave it as it was, though they note something in it."""
 
     __slots__ = ()
     __getattribute__ = _attributes("remember", "without")
 
     def remember(self, key: Hashable, find: Callable[[], T]) -> T:
         """As of Cache."""
-        found: T = object_of(self).remember(key, find)
-        return found
+        result: T = object_of(self).remember(key, find)
+        return result
 
     @contextmanager
     def without(self, pods: Iterable[Pod]) -> Iterator[None]:
@@ -287,18 +288,18 @@ def _placed(kind: type[Shown], place: Place) -> How:
     new = partial(kind.__new__, kind)
 
     def show(value: Any, _: Place) -> Shown:
-        it = new()
-        set_object(it, value)
-        set_place(it, place)
-        return it
+        proxy = new()
+        set_object(proxy, value)
+        set_place(proxy, place)
+        return proxy
 
     return show
 
 
 def _node(value: NodeInfo, _: Place) -> ShownNode:
-    found = ShownNode(value, PLACES[NodeInfo])
-    show_pods(found, (None, []))
-    return found
+    node = ShownNode(value, PLACES[NodeInfo])
+    show_pods(node, (None, []))
+    return node
 
 
 def _dict(value: dict[Any, Any], place: Place) -> Any:

@@ -92,7 +92,9 @@ class _Remedies(_Filter):
             of_nodes = patch.get("nodes", {})
             if unknown := of_nodes.keys() - cache.nodes.keys():
                 raise BadAnswerError(f"{words!r} changes {', '.join(sorted(unknown))}: there is no such node")
-            changed = tuple(edits.patched(cache.nodes[name].node, patch) for name, patch in of_nodes.items())
+            changed = tuple(
+                edits.patched(cache.nodes[name].node, fields) for name, fields in of_nodes.items()
+            )
             yield Remedy(words, partial(edits.patched, patch=patch.get("pod", {})), changed)
 
 
@@ -122,7 +124,7 @@ class _Normalize(FunctionPolicy):
 
 
 class _Sign(FunctionPolicy):
-    """`sign(pod)`: equal for pods that the other functions can't tell apart; so their answers are kept."""
+    """`sign(pod)`: equal for pods that the other functions can't tell apart. Their answers are kept."""
 
     reads = DependsOn.PODS
 
@@ -150,18 +152,18 @@ class _Annotate(FunctionPolicy):
 class _QueueingHint(FunctionPolicy):
     """`queueing_hint(pod, change, about)`: whether a change could help a pod that `filter` rejected.
 
-    change: such as "pod deleted" or "node added". about: the pod, or the node without its pods; None for what
-    is neither.
+    change: such as "pod deleted" or "node added". about: the changed pod, or the changed node without its
+    pods; None if another object has changed.
     """
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """The function's answer; True for a change of the pod itself. BadAnswerError when it isn't a bool."""
         if changed_itself(pod, change):
             return True
-        other = change.object
-        what = f"{type(other).__name__.lower()} {_what_happened(change)}"
-        about = PodView(other) if isinstance(other, Pod) else None
-        node = NodeView(NodeInfo(other)) if isinstance(other, Node) else None
+        changed = change.object
+        what = f"{type(changed).__name__.lower()} {_what_happened(change)}"
+        about = PodView(changed) if isinstance(changed, Pod) else None
+        node = NodeView(NodeInfo(changed)) if isinstance(changed, Node) else None
         answer = self.functions["queueing_hint"](PodView(pod), what, about or node)
         if not isinstance(answer, bool):
             raise self._bad("queueing_hint", answer, f"for {what!r}", "True or False")
@@ -169,9 +171,9 @@ class _QueueingHint(FunctionPolicy):
 
 
 def _what_happened(change: AnyChange) -> str:
-    """In one word. A pod that gets its node is added to those that plugins see."""
-    was = change.before
-    if change.kind == Kind.MODIFIED and isinstance(was, Pod) and not was.spec.node_name:
+    """What happened to an object, in one word. A pod that gets its node counts as added."""
+    before = change.before
+    if change.kind == Kind.MODIFIED and isinstance(before, Pod) and not before.spec.node_name:
         return Kind.ADDED.value
     return change.kind.value
 
@@ -187,7 +189,7 @@ class _Prepare(FunctionPolicy):
         self.functions["prepare"]([PodView(pod) for pod in pods])
 
     def pre_filter(self, _: CycleState, pod: Pod, cache: Cache) -> None:
-        """Before the first decision, the pods that are known are those on nodes, and the one in question."""
+        """Call the function before the first decision, with the pods on nodes and the one to be placed."""
         if not self._is_prepared:
             self.prepare([*chain.from_iterable(node.pods for node in cache.node_list), pod])
 
@@ -208,9 +210,9 @@ POINTS: Mapping[str, type[FunctionPolicy]] = {
 
 def plugin_of(name: str, functions: Mapping[str, Function]) -> Plugin:
     """A plugin with the extension points of these functions."""
-    # Those that are derived from others come first.
+    # Classes that are derived from others come before these.
     bases = sorted(
-        (POINTS[name] for name in functions if name in POINTS), key=lambda kind: -len(kind.__mro__)
+        (POINTS[point] for point in functions if point in POINTS), key=lambda kind: -len(kind.__mro__)
     )
     made: Plugin = type("FunctionPolicy", tuple(bases), {})(name, functions)
     return made

@@ -64,10 +64,10 @@ class DefaultPreemption:
 
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     min_candidate_nodes_percentage: int = 10
-    """In the cache's order, nodes are tried until so many of them, in percent, are candidates. More are tried
-    only while every candidate would violate a disruption budget."""
+    """Nodes are tried in the cache's order until there are so many candidates, in percent of the nodes where
+    evictions could help. More are tried only while every candidate would violate a disruption budget."""
     min_candidate_nodes_absolute: int = 100
-    """The same as a number of nodes; the larger of both counts."""
+    """The same, as a number of candidates. The larger of both numbers counts."""
     name: str = "DefaultPreemption"
     args: ClassVar = DefaultPreemptionArgs
     needs: ClassVar = (PREEMPTION,)

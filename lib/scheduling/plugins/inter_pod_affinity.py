@@ -40,24 +40,24 @@ TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
 MOST_IN_THE_WAY = 12
-"""So many pods are said to be in the way."""
+"""At most so many pods are named as being in the way."""
 
 _WeightedTopology = tuple[str, "Counts", int]
-"""A topology key, counts by its values, and the score for each of the count."""
+"""A topology key, counts by its values, and the factor by which a count becomes a score."""
 
 
 @dataclass(frozen=True)
 class _Filtering:
-    """PreFilter's result. near, far: counts of pods that match the pod's own terms.
-
-    unwelcome: counts of assigned pods whose anti-affinity matches the pod. first: no pod matches its affinity
-    but the pod itself.
-    """
+    """PreFilter's result."""
 
     near: "Mapping[str, Counts]"
+    """Counts of pods that match all terms of the pod's affinity."""
     far: "ByTopology"
+    """Counts of pods that match a term of its anti-affinity."""
     unwelcome: "ByTopology"
+    """Counts of assigned pods whose anti-affinity matches the pod."""
     first: bool
+    """Whether no pod but the pod itself matches its affinity."""
 
 
 class InterPodAffinityArgs(Args):
@@ -73,14 +73,12 @@ class InterPodAffinityArgs(Args):
 
 @dataclass(frozen=True)
 class InterPodAffinity:
-    """Filters and scores by pod affinity and anti-affinity.
-
-    hard_pod_affinity_weight: the score of an assigned pod's required affinity to this pod, 0 to 100.
-    ignore_preferred_terms_of_existing_pods: score only by the pod's own preferred terms, if it has any.
-    """
+    """Filters and scores by pod affinity and anti-affinity."""
 
     hard_pod_affinity_weight: int = 1
+    """The score of an assigned pod's required affinity to this pod, 0 to 100."""
     ignore_preferred_terms_of_existing_pods: bool = False
+    """Whether nodes aren't scored if the pod itself has no preferred terms."""
     name: str = "InterPodAffinity"
     args: ClassVar = InterPodAffinityArgs
     needs: ClassVar = (NAMESPACE_LABELS,)

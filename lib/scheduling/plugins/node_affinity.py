@@ -90,7 +90,7 @@ class _Selector(objects.NodeSelector, frozen=True, forbid_unknown_fields=True):
 
 
 class _Preferred(objects.PreferredSchedulingTerm, frozen=True, forbid_unknown_fields=True):
-    """A node that matches gets this score more."""
+    """A term that adds its weight to the score of a node that it matches."""
 
     weight: int = 0
     preference: _Term = _Term()
@@ -117,9 +117,9 @@ class NodeAffinityArgs(Args):
                 f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
             )
         preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
-        for i, liked in enumerate(preferred):
-            if liked.weight:
-                yield from liked.preference.problems(
+        for i, weighted in enumerate(preferred):
+            if weighted.weight:
+                yield from weighted.preference.problems(
                     f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
                 )
 
@@ -129,18 +129,16 @@ class NodeAffinityArgs(Args):
         preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
         if not required and not preferred:
             return {}
-        liked = [term for term in preferred if term.weight]
-        return {"added_affinity": objects.NodeAffinity(required, [*liked])}
+        with_weight = [term for term in preferred if term.weight]
+        return {"added_affinity": objects.NodeAffinity(required, [*with_weight])}
 
 
 @dataclass(frozen=True)
 class NodeAffinity:
-    """Filters out nodes that the pod's required terms don't match, and scores by its preferred terms.
-
-    added_affinity: required and preferred terms for every pod, besides its own.
-    """
+    """Filters out nodes that the pod's required terms don't match, and scores by its preferred terms."""
 
     added_affinity: objects.NodeAffinity | None = None
+    """Required and preferred terms for every pod, besides its own."""
     name: str = "NodeAffinity"
     equal_stay_equal: ClassVar = True
     args: ClassVar = NodeAffinityArgs

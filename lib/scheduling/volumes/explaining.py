@@ -22,11 +22,11 @@ from lib.scheduling.volumes.claims import existing_claims
 from lib.scheduling.volumes.matching import allows, reaches
 
 MOST_NAMED = 2
-"""The most volumes that are named, of those which other nodes can reach."""
+"""Of the volumes that only other nodes can reach, at most so many are named."""
 
 
 def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]) -> Iterator[str]:
-    """The volume that can't be reached from a node, or the claim that can't get one there.
+    """The volume that can't be reached from a node, or the claim that can't get a volume there.
 
     reasons: VolumeBinding's.
     """
@@ -50,35 +50,35 @@ def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]
 
 def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> str:
     """Why an unbound claim keeps its pod from all nodes: its volume should be there already."""
-    kind = storage.classes.get(claim.storage_class)
-    if kind is None:
+    storage_class = storage.classes.get(claim.storage_class)
+    if storage_class is None:
         return _without_class(claim)
-    if kind.provisioner in ("", NO_PROVISIONER):
+    if storage_class.provisioner in ("", NO_PROVISIONER):
         return f"claim {_claim_text(claim)} has no volume, and its class makes none"
-    return f"claim {_claim_text(claim)} has no volume yet; {kind.provisioner} is to make it"
+    return f"claim {_claim_text(claim)} has no volume yet; {storage_class.provisioner} is to make it"
 
 
 def _why_no_volume_on(
     claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage, reason: str
 ) -> Iterator[str]:
     """Why an unbound claim can't have a volume on this node. reason: VolumeBinding's."""
-    kind = storage.classes.get(claim.storage_class)
+    storage_class = storage.classes.get(claim.storage_class)
     selected = claim.metadata.annotations.get(SELECTED_NODE)
-    if kind is None:
+    if storage_class is None:
         yield _without_class(claim)
     elif selected:
         if selected != node.name:
             yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
-    elif kind.provisioner in ("", NO_PROVISIONER):
+    elif storage_class.provisioner in ("", NO_PROVISIONER):
         yield f"claim {_claim_text(claim)} has no volume here, and its class makes none"
         yield from islice(_elsewhere(claim, node, storage), MOST_NAMED)
-    elif not allows(kind.allowed_topologies, node.labels):
-        terms = [*map(_as_node_term, kind.allowed_topologies)]
+    elif not allows(storage_class.allowed_topologies, node.labels):
+        terms = [*map(_as_node_term, storage_class.allowed_topologies)]
         where = " or ".join(map(term_text, terms))
         has = listed(dict.fromkeys(why_no_match(term, node) for term in terms))
-        yield f"class {kind.metadata.name} of claim {claim} makes volumes only for {where}: {has}"
+        yield f"class {storage_class.metadata.name} of claim {claim} makes volumes only for {where}: {has}"
     elif reason == NO_SPACE:
-        yield f"{kind.provisioner} has not enough free storage here for claim {_claim_text(claim)}"
+        yield f"{storage_class.provisioner} has not enough free storage here for claim {_claim_text(claim)}"
 
 
 def _as_node_term(term: TopologySelectorTerm) -> NodeSelectorTerm:

@@ -1,1 +1,1 @@
-"""The plugins: one file each, with kube-scheduler's names."""
+"""The plugins: one file each, with kube-scheduler's names. spread_constraints.py serves PodTopologySpread."""

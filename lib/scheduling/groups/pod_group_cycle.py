@@ -119,6 +119,18 @@ def _attempt(
         why, decided = _why(failed[0], quorum), {pod_key(decision.pod): decision for decision in failed}
         return [decided.get(pod_key(pod)) or _rejected(pod, cache, why, REJECTING) for pod in pods]
     yield from _try_each(pods, most_failed, cache, schedulers, decisions)
+    return _concluded(pods, decisions, quorum, must_place, cache, schedulers)
+
+
+def _concluded(
+    pods: Sequence[Pod],
+    decisions: Sequence[Decision],
+    quorum: Quorum,
+    must_place: int,
+    cache: Cache,
+    schedulers: Mapping[str, Scheduler],
+) -> list[Decision]:
+    """The decisions for all pods of a group, after some were tried. must_place: so many need a node."""
     failed = [decision for decision in decisions if decision.outcome not in PLACED]
     waiting = {pod_key(decision.pod) for decision in failed if _waits_for_victims(decision, pods, cache)}
     have_node = len(decisions) - len(failed)

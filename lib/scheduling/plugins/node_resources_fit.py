@@ -209,7 +209,7 @@ class NodeResourcesFit:
         if not isinstance(change.object, Node | Pod):
             return change.kind != Kind.DELETED and _serves(change, wanted)
         if node := new_node(change):
-            return self._could_take_now(node, old_node(change), wanted)
+            return self._has_new_room(node, old_node(change), wanted)
         if before := before_itself(pod, change):
             return _requests_less(pod, before, pod_requests(before))
         placed = placed_pod(change)
@@ -217,8 +217,8 @@ class NodeResourcesFit:
             return placed is not None
         return isinstance(change.before, Pod) and _requests_less(placed, change.before, wanted)
 
-    def _could_take_now(self, node: NodeInfo, before: NodeInfo | None, wanted: Mapping[str, int]) -> bool:
-        """Whether a node that is new, or has changed, could take these requests if it had no pods."""
+    def _has_new_room(self, node: NodeInfo, before: NodeInfo | None, wanted: Mapping[str, int]) -> bool:
+        """Whether a node is new or has grown, and could take these requests if it had no pods."""
         of_node = wanted
         if served := self.handle.cache and self.handle.cache.classes_by_resource:
             of_node = _without_devices(wanted, served.keys(), node)

@@ -197,9 +197,6 @@ class PodLife:
     leaving: bool = False
     """Whether it is being preempted, and isn't seen to be deleted yet."""
 
-    def __post_init__(self) -> None:
-        self.since = self.timestamp
-
     @property
     def is_queued(self) -> bool:
         """Whether it has no node, as far as is known, and is to get one."""
@@ -262,7 +259,8 @@ class PodLives:
         """The record of a pod; a new one, if there is none."""
         key = pod_key(pod)
         if key not in self._by_key:
-            life = PodLife(pod, key, self.clock(), group_of(pod))
+            now = self.clock()
+            life = PodLife(pod, key, now, group_of(pod), since=now)
             self._by_key[key] = self._in_phase[Phase.OUT][key] = life
             if life.group:
                 self._groups.add(life.group, life)

@@ -269,7 +269,11 @@ class SchedulingQueue:
         """
         if self.lives.count([Phase.GATED]):
             self._recheck_gates(now)
-        self._flush_unschedulable(now)
+        new = self.lives.new_in(Phase.UNSCHEDULABLE)
+        self._unschedulable.add(((life.timestamp + self._retried_after(life),), life) for life in new)
+        for life in self._unschedulable.pop(until=now):
+            life.flushed = True
+            self._enter(life, now, "UnschedulableTimeout")
         self._note_times()
         for life in self._backing_off.pop(until=now) + self._after_errors.pop(until=now):
             self._move(life, Phase.ACTIVE, "BackoffComplete")
@@ -277,14 +281,6 @@ class SchedulingQueue:
             for life in self._backing_off.pop(most=MAX_POPPED):
                 self._move(life, Phase.ACTIVE, "PopFromBackoffQ")
         return [life.pod for life in self._in_order(most)]
-
-    def _flush_unschedulable(self, now: float) -> None:
-        """Try the pods that have been unschedulable for too long."""
-        new = self.lives.new_in(Phase.UNSCHEDULABLE)
-        self._unschedulable.add(((life.timestamp + self._retried_after(life),), life) for life in new)
-        for life in self._unschedulable.pop(until=now):
-            life.flushed = True
-            self._enter(life, now, "UnschedulableTimeout")
 
     def held(self, now: float) -> list[Pod]:
         """The held pods for which Permit or PreBind is to run again now, with those of their groups.

@@ -4,17 +4,27 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.g
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lib.kube.matcher import Matcher
 from lib.kube.objects import Pod, TopologySpreadConstraint
 from lib.kube.selectors import untolerated
 from lib.scheduling.cache import Cache
+from lib.scheduling.kept import CountOfPods, NodeChange
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
-from lib.scheduling.spread_counts import Domains, matching_pods
+
+
+@dataclass(frozen=True)
+class Domains:
+    """Which nodes belong together, for example because they have the same value of a label."""
+
+    by_node: Mapping[str, str]
+    """By node name, the domain of each node whose pods count."""
+    key: Hashable
+    """Equal for domains that were found in the same way."""
 
 
 @dataclass
@@ -132,3 +142,49 @@ def nodes_without_label(cache: Cache, constraints: Sequence[CountedConstraint]) 
 
 def _has_all_labels(node: NodeInfo, constraints: Sequence[CountedConstraint]) -> bool:
     return all(constraint.key in node.labels for constraint in constraints)
+
+
+# --- counts that are kept -------------------------------------------------------------------------------
+
+
+class _MatchingPods(CountOfPods):
+    """The pods of a namespace that match a selector, without those being deleted, by domain."""
+
+    def __init__(self, cache: Cache, namespace: str, selector: Matcher, domains: Domains | None) -> None:
+        self._namespace, self._selector = namespace, selector
+        self._domains = domains.by_node if domains else None
+        self.counts = {} if self._domains is None else dict.fromkeys(self._domains.values(), 0)
+        self._begin(cache)
+
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """With domains, an updated node ends the counts, because it may be in another domain."""
+        if self._domains is not None and any(pod is None for _, pod, _ in changes):
+            return False
+        return super().follow(changes)
+
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        domain = node.name if self._domains is None else self._domains.get(node.name)
+        if domain is None or not self._matches(pod):
+            return
+        self.counts[domain] = self.counts.get(domain, 0) + sign
+        if self._domains is None and not self.counts[domain]:
+            del self.counts[domain]
+
+    def _matches(self, pod: Pod) -> bool:
+        return (
+            pod.metadata.namespace == self._namespace
+            and pod.metadata.deletion_timestamp is None
+            and self._selector.matches(pod.metadata.labels)
+        )
+
+
+def matching_pods(
+    cache: Cache, namespace: str, selector: Matcher, domains: Domains | None
+) -> Mapping[str, int]:
+    """By domain, how many pods of a namespace match a selector; without those being deleted.
+
+    Don't keep the result: it changes. domains: None makes each node its own domain, and leaves out nodes
+    without such pods.
+    """
+    key = "matching pods", namespace, selector, domains and domains.key
+    return cache.kept.get(key, _MatchingPods, cache, namespace, selector, domains).counts

@@ -65,6 +65,7 @@ class Report:
         self._tick_began = self._failing_since = self._began
         self._is_failing = self._was_refused = False  # the last ticks; because of an answer
         self._skipped: set[str] = set()
+        self._was_reached = False
         self._contended: set[str] = set()  # names of schedulers whose pods another program binds, too
         # A table on the same terminal has it already.
         beside = explain is not None and explaining.shows_beside_the_log(explain)
@@ -264,6 +265,7 @@ class Report:
 
     def reached(self) -> None:
         """The API server has answered: the first time, say whose pods are scheduled."""
+        self._was_reached = True
         if self._serving:
             log.info("%s", self._serving)
             self._serving = ""
@@ -321,8 +323,11 @@ class Report:
             self.done["left without a node"] = len(self._unplaced)
         if self._skipped:
             self.done["not scheduled"] = len(self._skipped)
-        counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to schedule"
-        if self._explain and not self.done:
+        counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done))
+        if not counts:
+            unknown = "not known, as the API server was not reached"
+            counts = "none to schedule" if self._was_reached else unknown
+        if self._explain and not self.done and self._was_reached:
             counts += (
                 f": no pod that waits names {self._names}; --scheduler-name chooses another scheduler's pods"
             )

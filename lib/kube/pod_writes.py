@@ -37,12 +37,15 @@ PREEMPTED = "Preempted by pod {} on node {}"
 BOUND_BY_ANOTHER = "was bound by someone else"
 
 
-def bind(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Write[tuple[str, Pod | None]]:
+def bind(
+    pod: Pod, node_name: str, annotations: Mapping[str, str], may_repeat: Callable[[], bool] = lambda: True
+) -> Write[tuple[str, Pod | None]]:
     """Assign a pod to a node. Returns "" if it is bound there; else what happened to it before.
 
     That completes "pod X …"; with it comes the pod as it is now, None if it is gone. ApiError when that could
     not be found out. annotations: set on the pod in the same write. The binding carries the pod's uid: the
-    API server refuses it for another pod of the same name.
+    API server refuses it for another pod of the same name. may_repeat: whether a binding that has failed may
+    be sent again; if not, its last error is raised.
     """
     named = pod.metadata
     metadata = ObjectMeta(
@@ -52,6 +55,7 @@ def bind(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Write[tupl
     path = path_of("pods", named.namespace, named.name)
     create = Request("POST", f"{path}/binding", Status, body, repeatable=False)
     lost, refused = False, None  # lost: whether an earlier try may have bound the pod
+    last, is_over = None, False  # is_over: whether the last error is the result
     while True:
         try:
             if lost or refused:
@@ -60,10 +64,15 @@ def bind(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Write[tupl
                     return found
                 if refused:  # it still waits, and is refused for another reason: the server's words
                     raise refused
+            if last and not may_repeat():
+                is_over = True
+                raise last
             yield create
             return "", None
         except ApiError as error:
-            may_pass = error.transient or error.may_be_written
+            if is_over:
+                raise
+            last, may_pass = error, error.transient or error.may_be_written
             lost = error.may_be_written = lost or error.may_be_written
             if isinstance(error, ConflictError | NotFoundError) and error is not refused:
                 refused = error

@@ -84,6 +84,24 @@ def test_a_binding_that_fails_says_whether_it_may_have_been_written(
     assert error.may_be_written is may_be_written
 
 
+@pytest.mark.parametrize(
+    ("answers", "requests"),
+    [
+        pytest.param([broken(), web()], [POST, GET], id="500, and not written"),
+        pytest.param([busy()], [POST], id="429"),
+        pytest.param([AWAY], [POST], id="not sent"),
+    ],
+)
+def test_a_binding_that_is_not_recent_is_not_sent_again(answers: list[Any], requests: list[str]) -> None:
+    sent, error = play(bind(web(), "n1", {}, lambda: False), *answers)
+    assert (sent, str(error)) == (requests, str(answers[0]))
+
+
+def test_an_old_binding_that_was_written_is_found() -> None:
+    sent, result = play(bind(web(), "n1", {}, lambda: False), broken(), web("n1"))
+    assert (sent, result[0]) == ([POST, GET], BOUND)
+
+
 def test_a_binding_carries_the_uid_of_the_pod_and_the_annotations() -> None:
     request = next(bind(web(), "n1", {"why": "best"}))
     body: Any = request.body  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from math import inf
 
 from msgspec.structs import replace
@@ -34,6 +35,11 @@ log = logging.getLogger(__name__)
 
 ANNOTATION = "poller/decision"
 """The annotation that says why a pod is on its node."""
+
+REPEATED_FOR = 30.0
+"""A binding that has failed is sent again for so many seconds. Then the pod is decided on anew: during a long
+outage, other pods may have come to its node.
+"""
 
 MAX_BATCH_SECONDS = 0.005
 """Decisions are collected for so long before they are sent: decisions in a row are faster, because their data
@@ -163,7 +169,8 @@ class Writes:
                 annotations = {**annotations, ANNOTATION: as_annotation(decision, in_full=self.options.ui)}
             began = self.system.monotonic()
             try:
-                taken, now = yield from bind(decision.pod, decision.node_name, annotations)
+                may_repeat = partial(self._is_recent, began)
+                taken, now = yield from bind(decision.pod, decision.node_name, annotations, may_repeat)
             except Exception as error:
                 return self._failed(self._timed(decision, began), error, 'Bind plugin "DefaultBinder"', life)
             decision = self._timed(decision, began)
@@ -172,6 +179,10 @@ class Writes:
         scheduler.post_bind(decision)
         self.scheduled(decision)
         return Completed(decision, Result.BOUND)
+
+    def _is_recent(self, began: float) -> bool:
+        """Whether a binding that began at this time may still be sent."""
+        return self.system.monotonic() - began <= REPEATED_FOR
 
     def _write_for_pre_bind(self, decision: Decision, life: PodLife) -> Write[Completed | None]:
         """Write what PreBind waits for. Returns a result if the pod can't be bound after that, else None."""

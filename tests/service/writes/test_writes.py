@@ -237,6 +237,15 @@ def test_nothing_is_bound_when_the_gate_is_closed() -> None:
     assert loop.server.sent == []
 
 
+@pytest.mark.parametrize(("pause", "results"), [(20.0, [Result.BOUND]), (40.0, [Result.FAILED])])
+def test_a_binding_that_was_to_wait_for_long_is_decided_on_anew(pause: float, results: list[Result]) -> None:
+    busy = FORBIDDEN.__class__("429")
+    busy.transient, busy.retry_after = True, pause
+    loop = Loop({BINDING: [busy, None], EVENT: [None]})
+    assert loop.bind(scheduled()) == results
+    assert loop.server.sent.count(BINDING) == (2 if results == [Result.BOUND] else 1)
+
+
 def test_results_come_as_they_are_there_not_when_the_last_one_is() -> None:
     busy = FORBIDDEN.__class__("429")
     busy.transient, busy.retry_after = True, 60.0

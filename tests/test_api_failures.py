@@ -265,7 +265,7 @@ def test_without_a_proxy_it_says_where_and_how_to_start_one(servers: Cluster) ->
     done = servers.poller(proxy="http://127.0.0.1:9")
     assert done.returncode == 1
     assert "nothing answers at http://127.0.0.1:9" in done.stderr
-    assert "pods: not known, as the API server was not reached" in done.stderr
+    assert "pods: not known, as they could not be read" in done.stderr
     assert "start a proxy there with: kubectl proxy --port=9" in done.stderr
 
     done = servers.poller(proxy="unix:///nowhere/proxy.sock")

@@ -225,7 +225,7 @@ def test_what_was_bound_and_has_gone_while_nobody_watched_leaves_its_place_free(
     )
     with (
         faulty(cluster.proxy, *faults) as between,
-        cluster.running_poller("--watch", NEVER, "--pod-initial-backoff=0.1", proxy=between.url) as poller,
+        cluster.running_poller("--watch", "--pod-initial-backoff=0.1", proxy=between.url) as poller,
     ):
         proxy.append(between)
         cluster.add_pod("web")

@@ -325,7 +325,7 @@ class Report:
             self.done["not scheduled"] = len(self._skipped)
         counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done))
         if not counts:
-            unknown = "not known, as the API server was not reached"
+            unknown = "not known, as they could not be read"
             counts = "none to schedule" if self._was_reached else unknown
         if self._explain and not self.done and self._was_reached:
             counts += (

@@ -8,7 +8,9 @@ So poller starts sooner, and who reads it can leave them closed. Each is importe
         binder = Lazy("lib.scheduling.volumes.binder")
 """
 
+from functools import cached_property
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -18,5 +20,9 @@ class Lazy:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    @cached_property
+    def _module(self) -> ModuleType:
+        return import_module(self._name)
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._name), name)
+        return getattr(self._module, name)

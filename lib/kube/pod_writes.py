@@ -55,7 +55,7 @@ def bind(
     path = path_of("pods", named.namespace, named.name)
     create = Request("POST", f"{path}/binding", Status, body, repeatable=False)
     lost, refused = False, None  # lost: whether an earlier try may have bound the pod
-    last, is_over = None, False  # is_over: whether the last error is the result
+    last: ApiError | None = None
     while True:
         try:
             if lost or refused:
@@ -65,13 +65,10 @@ def bind(
                 if refused:  # it still waits, and is refused for another reason: the server's words
                     raise refused
             if last and not may_repeat():
-                is_over = True
-                raise last
+                break
             yield create
             return "", None
         except ApiError as error:
-            if is_over:
-                raise
             last, may_pass = error, error.transient or error.may_be_written
             lost = error.may_be_written = lost or error.may_be_written
             if isinstance(error, ConflictError | NotFoundError) and error is not refused:
@@ -80,6 +77,7 @@ def bind(
                 yield Pause(error)
             else:
                 raise
+    raise last
 
 
 def _found(pod: Pod, node_name: str) -> Write[tuple[str, Pod | None] | None]:

@@ -16,7 +16,13 @@ from typing import Any
 
 from lib.kube.system import MACHINE
 from lib.scheduling.framework import interface
-from lib.scheduling.framework.interface import Plugin, QueueSortPlugin
+from lib.scheduling.framework.interface import (
+    FromFilesPlugin,
+    NeedingForPodPlugin,
+    NeedingPlugin,
+    Plugin,
+    QueueSortPlugin,
+)
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.policies.class_plugins import read_only
@@ -26,10 +32,13 @@ from lib.service.policy_watch import watching
 
 log = logging.getLogger("poller")
 
+NOT_OF_POLICIES = Plugin, QueueSortPlugin, NeedingPlugin, NeedingForPodPlugin, FromFilesPlugin
+"""What a class of a policy can't have: nothing is looked up for it, and all profiles share one queue."""
+
 POINTS = [
     point
     for _, point in inspect.getmembers(interface, inspect.isclass)
-    if point.__name__.endswith("Plugin") and point not in (Plugin, QueueSortPlugin)
+    if point.__name__.endswith("Plugin") and point not in NOT_OF_POLICIES
 ]
 """The extension points that a class of a policy may have: all but the order of the queue."""
 

@@ -13,6 +13,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.needs import needs_of
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -51,6 +52,24 @@ class ManyAgain(One):
     decision = decide(tmp_path, f"from lib.scheduling.framework.interface import unschedulable\n{source}")
     rejected = {name: (each.plugin, *each.status.reasons) for name, each in decision.rejected.items()}
     assert rejected == {"n1": ("One", "not n1"), "n2": ("One", "not n2")}
+
+
+NEEDED = "    def needed_for(self, pod, cache, scores):\n        raise LookupError\n"
+
+
+@pytest.mark.parametrize("own", ["", NEEDED])
+def test_a_class_may_call_something_of_its_own_needs(tmp_path: Path, own: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        f"class Mine:\n    needs = files = ['gpu']\n{own}"
+        "    def filter(self, state, pod, node):\n        return None\n"
+    )
+    (policy,) = load_policies([file])
+    profile = default_profile("my-scheduler", *policy.plugins)
+    assert "gpu" not in profile.needs
+    assert not any(plugin in profile.needing for plugin in policy.plugins)
+    waiting = pod("web", schedulerName="my-scheduler")
+    assert "gpu" not in needs_of([waiting], Cache([node("n1")]), [profile])
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class FromFilesPlugin(Plugin, Protocol):
     """A plugin that is made of functions. Any other plugin is written in the file of its class."""
 
     @property
-    def files(self) -> Collection[str]:
+    def function_files(self) -> Collection[str]:
         """The paths of the files with its functions."""
 
 
@@ -448,7 +448,7 @@ class Profile:
     @cached_property
     def needing(self) -> tuple[NeedingForPodPlugin, ...]:
         """The plugins that say themselves what a pod needs."""
-        return tuple(self.with_point(NeedingForPodPlugin))
+        return tuple(plugin for plugin in self.with_point(NeedingForPodPlugin) if plugin.needs)
 
     @cached_property
     def reserving(self) -> frozenset[str]:

@@ -504,7 +504,7 @@ def _log_failure(message: str, plugin: Plugin, decision: Decision) -> None:
 def _sources_of(plugin: Plugin) -> Collection[str]:
     """The files in which a plugin is written."""
     if isinstance(plugin, FromFilesPlugin):
-        return plugin.files
+        return plugin.function_files
     try:
         return [inspect.getfile(type(plugin))]
     except (TypeError, OSError):

@@ -60,7 +60,13 @@ def read_only(kind: type, methods: Iterable[str]) -> type:
     """
     if any(_is_ours(base) and not getattr(base, "_is_protocol", False) for base in kind.__mro__):
         return kind
-    about = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    # What a policy calls `needs` means something else: nothing is looked up for it.
+    about = {
+        "needs": (),
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+    }
     made = type(kind)(kind.__name__, (kind,), about)
     functions = {name: _function(made, name) for name in methods if callable(getattr(kind, name, None))}
     for name, function in functions.items():

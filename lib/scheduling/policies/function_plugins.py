@@ -32,7 +32,7 @@ class FunctionPolicy:
         self._state = (lambda node: state(NodeView(node))) if state else None
 
     @property
-    def files(self) -> set[str]:
+    def function_files(self) -> set[str]:
         """The files that define the functions: the policy's own, and those that it imports some from."""
         codes = (getattr(inspect.unwrap(function), "__code__", None) for function in self.functions.values())
         return {code.co_filename for code in codes if code}

@@ -42,7 +42,7 @@ DEVICE_KINDS: dict[str, type[Object]] = {
 TRIES = 5
 """So many errors in a row, and the last one when nothing goes wrong any more, don't end by themselves."""
 
-OF_PODS_THAT_WAIT = ("source", "nodes", "node_list", "_assigned", "lives", "_lives")
+OF_PODS_THAT_WAIT = ("source", "nodes", "node_list", "_assigned", "_without_node", "lives", "_lives")
 """Parts of a poller that polls: they are not kept up to date while no pod waits."""
 
 STORAGE = "storage", "_storage", "_claims"

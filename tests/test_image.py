@@ -18,6 +18,7 @@ from cluster import Cluster, eventually, http_client
 from test_deploy import arguments_of, manifests, of_kind
 
 from lib import __version__
+from lib.version import full_version
 from scripts.benchmark.processes import process
 from scripts.packaging.images import BuildError, mounted, parts_of
 from scripts.servers.process import ROOT, serving
@@ -119,7 +120,7 @@ def test_it_places_a_pod_as_a_user_without_rights_on_a_root_that_cant_be_written
             container.handle.terminate()
             eventually(lambda: "released the lease" in log.read_text())
     said = log.read_text()
-    assert f"poller {__version__}, connecting to unix:///run/poller/proxy.sock" in said
+    assert f"poller {full_version()}, connecting to unix:///run/poller/proxy.sock" in said
     assert "released the lease default/poller" in said
 
 

@@ -24,6 +24,7 @@ from test_deploy import DEPLOY, of_kind
 from lib import __version__
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.metrics import Metrics
+from lib.version import full_version
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT
 
@@ -88,7 +89,7 @@ def test_it_is_the_same_bytes_each_time(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_the_installed_commands_place_a_pod_and_say_why(cluster: Cluster, installed: Path) -> None:
-    assert called(installed, "poller", "--version").stdout == f"poller {__version__}\n"
+    assert called(installed, "poller", "--version").stdout == f"poller {full_version()}\n"
     cluster.add_node("n1")
     cluster.add_pod("web")
     placed = called(installed, "poller", "--once", f"--proxy={cluster.proxy}")

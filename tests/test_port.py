@@ -30,6 +30,7 @@ from lib.service.telemetry.health import Health
 from lib.service.telemetry.listen import Pages
 from lib.service.telemetry.metrics import Metrics
 from lib.service.telemetry.zpages import TEXT
+from lib.version import commit, full_version
 from scripts.servers.process import ROOT
 
 ON_ONE_SERVER = True
@@ -127,6 +128,7 @@ def test_the_build_names_the_version_of_kubernetes_and_of_poller() -> None:
     (build,) = samples_of(generate_latest(Metrics(Health()).registry).decode(), "kubernetes_build_info")
     assert build.value == 1
     assert set(build.labels) == set(RECORDED["metrics"]["/metrics"]["kubernetes_build_info"]["labels"])
+    assert build.labels["git_commit"] == commit()
     assert build.labels["git_version"] == f"v{KUBERNETES}+poller-{__version__}"
     assert (build.labels["major"], build.labels["minor"]) == ("1", "36")
 
@@ -174,7 +176,7 @@ def test_configz_flagz_and_statusz_tell_how_poller_runs(cluster: Cluster) -> Non
     assert [line.split()[:1] for line in status.replace(":", "").replace("Python", "Go").splitlines()] == [
         line.split()[:1] for line in theirs.replace(":", "").replace("kube-scheduler", "poller").splitlines()
     ]
-    assert f"Binary version: {__version__}\nEmulation version: 1.36\n" in status
+    assert f"Binary version: {full_version()}\nEmulation version: 1.36\n" in status
 
 
 def test_pods_request_what_kube_scheduler_says_they_do() -> None:

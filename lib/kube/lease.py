@@ -17,7 +17,6 @@ from threading import Lock, Thread
 from typing import Any
 from uuid import UUID
 
-from lib import __version__
 from lib.kube.api import Api
 from lib.kube.election import LeaderElection
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
@@ -25,6 +24,7 @@ from lib.kube.events import event_about
 from lib.kube.objects import Event, Lease, LeaseSpec, ObjectReference
 from lib.kube.paths import path_of
 from lib.kube.write import Request
+from lib.version import full_version
 
 log = logging.getLogger(__name__)
 
@@ -269,6 +269,6 @@ class Candidate:
 
 
 def _with_version(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The Lease's metadata, with our version among its annotations."""
-    annotations = {**(metadata.get("annotations") or {}), VERSION_ANNOTATION: __version__}
+    """The Lease's metadata, with poller's version and commit among its annotations."""
+    annotations = {**(metadata.get("annotations") or {}), VERSION_ANNOTATION: full_version()}
     return {**metadata, "annotations": annotations}

@@ -10,7 +10,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from lib import __version__
 from lib.kube.election import LeaderElection
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service import option_types
@@ -18,6 +17,7 @@ from lib.service.help import OTHER
 from lib.service.served_profiles import PolicyName
 from lib.service.telemetry.log import LogFormat
 from lib.service.telemetry.observer import Address
+from lib.version import full_version
 
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens by default."""
@@ -48,7 +48,7 @@ def _seconds(part: str, what: str, default: float) -> Any:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"poller {__version__}")
+        print(f"poller {full_version()}")
         raise typer.Exit
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 from lib import __version__
+from lib.version import commit
 from scripts.servers.process import ROOT
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -64,7 +65,7 @@ def main() -> None:
         here = _output("dpkg", "--print-architecture").strip()
         date = int(_output("git", "log", "-1", "--format=%ct"))
         for architecture in asked.architecture or [here]:
-            name = build(architecture, __version__, date, ROOT)
+            name = build(architecture, __version__, date, ROOT, commit())
             print(f"{name} is built")
             if asked.out:
                 asked.out.mkdir(parents=True, exist_ok=True)
@@ -83,10 +84,11 @@ def check_tools() -> None:
         )
 
 
-def build(architecture: str, version: str, date: int, tree: Path) -> str:
+def build(architecture: str, version: str, date: int, tree: Path, commit: str = "") -> str:
     """Build the image of a tree for an architecture; returns its name. BuildError if that fails.
 
-    date: of all files in it, in seconds, so that the same packages give the same bytes.
+    date: of all files in it, in seconds, so that the same packages give the same bytes. commit: what the
+    version that poller shows ends with; a release has none.
     """
     base, name = f"localhost/poller-base:{architecture}", f"localhost/poller:{version}-{architecture}"
     _output("sh", str(tree / "scripts/deploy/base"), base, architecture, SOURCE_DATE_EPOCH=str(date))
@@ -102,6 +104,7 @@ def build(architecture: str, version: str, date: int, tree: Path) -> str:
             "KUBECTL_SHA256": checksum,
             "KUBECTL_RELEASES": f"file://{SEEN_AT}",
             "WHEELS": f"{SEEN_AT}/wheels",
+            "COMMIT": commit,
         }
         _output(
             "buildah",

@@ -12,12 +12,12 @@ from cluster import Cluster
 from faults import ALWAYS, Answer, Exchange, Fault, FaultyProxy, faulty, lose_answer
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from lib import __version__
 from lib.kube.api import Api
 from lib.kube.election import LeaderElection
 from lib.kube.errors import ApiError, ConflictError
 from lib.kube.lease import Candidate
 from lib.kube.system import System
+from lib.version import full_version
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
@@ -191,14 +191,14 @@ def test_what_others_write_on_a_lease_stays(
 ) -> None:
     leader = election.candidate()
     leader.try_once()
-    assert lease()["metadata"]["annotations"] == {"poller/version": __version__}
+    assert lease()["metadata"]["annotations"] == {"poller/version": full_version()}
     noted = {"labels": {"team": "a"}, "annotations": {"b": "c"}, "finalizers": ["example.com/d"]}
     cluster.patch(f"{LEASES}/{election.lease}", {"metadata": noted})
     before = lease()["spec"]["renewTime"]
     leader.try_once()
     assert leader.leads()
     assert lease()["spec"]["renewTime"] > before
-    noted["annotations"] = {"b": "c", "poller/version": __version__}
+    noted["annotations"] = {"b": "c", "poller/version": full_version()}
     assert noted.items() <= lease()["metadata"].items()
     cluster.patch(f"{LEASES}/{election.lease}", {"metadata": {"finalizers": None}})
 

@@ -9,9 +9,10 @@ from dataclasses import fields
 
 import pytest
 
-from lib import __version__, startup
+from lib import startup
 from lib.service.command_line import CommandLine
 from lib.service.options import run_with_options
+from lib.version import full_version
 from scripts.servers.process import ROOT
 
 
@@ -95,7 +96,7 @@ def test_the_page_on_options_shows_the_help() -> None:
 
 
 def test_the_version_stands_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert poller("--version").stdout == f"poller {__version__}\n"
+    assert poller("--version").stdout == f"poller {full_version()}\n"
 
 
 def test_without_its_packages_poller_says_what_to_do() -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Gauge
 
 from lib import __version__
+from lib.version import commit
 
 KUBERNETES = "1.36.2"
 """The version whose kube-scheduler decides as poller does."""
@@ -80,7 +81,7 @@ def add_to(registry: CollectorRegistry) -> None:
         "major": major,
         "minor": minor,
         "git_version": f"v{KUBERNETES}+poller-{__version__}",
-        "git_commit": "",
+        "git_commit": commit(),
         "git_tree_state": "",
         "build_date": "",
         "go_version": "",

@@ -20,7 +20,6 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from lib import __version__
 from lib.kube.changes import AnyChange
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
@@ -34,6 +33,7 @@ from lib.service.telemetry import features
 from lib.service.telemetry.collectors import Durations, Evaluations, PodsOfCluster
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
+from lib.version import full_version
 
 MOST_ATTEMPTS = 15
 """A pod that was bound after so many attempts or more has the label "15+"."""
@@ -183,8 +183,8 @@ class Metrics(Observer):
         )
 
     def _make_our_own(self) -> None:
-        build = self._gauge("poller_build_info", "1, with poller's version.", ["version"])
-        build.labels(__version__).set(1)
+        build = self._gauge("poller_build_info", "1, with poller's version and commit.", ["version"])
+        build.labels(full_version()).set(1)
         features.add_to(self.registry)
         self._ticks = self._counter("poller_ticks_total", "Ticks of the loop.", ["result"])
         self._tick_seconds = self._histogram(

@@ -8,7 +8,6 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from lib import __version__
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.decoding import Listing, called
 from lib.kube.errors import ApiError, StatusError
@@ -22,6 +21,7 @@ from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.log import Fields, of_attempt, of_pod
 from lib.service.telemetry.observer import Observer
+from lib.version import full_version
 
 if TYPE_CHECKING:
     from lib.service.telemetry import explain as explaining
@@ -95,7 +95,7 @@ class Report:
 
     def connecting(self, address: str) -> None:
         """poller starts: the log's first line."""
-        log.info("poller %s, connecting to %s", __version__, address)
+        log.info("poller %s, connecting to %s", full_version(), address)
 
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """All parts of poller are connected."""

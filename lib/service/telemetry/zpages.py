@@ -11,9 +11,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from lib import __version__
 from lib.service.telemetry.features import KUBERNETES
 from lib.service.telemetry.observer import Address
+from lib.version import full_version
 
 WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees"
@@ -44,7 +44,7 @@ def statusz(began: datetime, now: datetime, paths: Iterable[str]) -> Page:
         f"Started: {began:%a %b %d %H:%M:%S UTC %Y}",
         f"Up: {up // 3600} hr {up // 60 % 60:02} min {up % 60:02} sec",
         f"Python version: {platform.python_version()}",
-        f"Binary version: {__version__}",
+        f"Binary version: {full_version()}",
         f"Emulation version: {KUBERNETES.rpartition('.')[0]}",
         f"Paths: {' '.join(sorted(paths))}",
     ]

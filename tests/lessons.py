@@ -16,7 +16,7 @@ NORMAL = (
     (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
     (r"unix://\S+/", "unix://FOLDER/"),
     (r"http://127\.0\.0\.1:\d+", "PROXY"),
-    (r"\bpoller \d+\.\d+\.\d+", "poller VERSION"),
+    (r"\bpoller \d+\.\d+\.\d+(\+g\w+)?", "poller VERSION"),
     (r"[ \t]+", " "),
     (r"(?m)^ | $", ""),
 )
@@ -26,6 +26,7 @@ PRINTED = (
     *NORMAL[:2],
     (r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:8001"),
     (r"unix:///tmp/\S+/", "unix:///tmp/tmp.1234567890/"),
+    (r"(\bpoller \d+\.\d+\.\d+)\+g\w+", r"\1"),
 )
 """The lines of an output that don't belong on a page."""
 

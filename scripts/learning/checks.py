@@ -4,10 +4,10 @@ It returns what it saw, as a sentence. NotYetError when the task isn't done; its
 """
 
 import json
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
@@ -16,13 +16,15 @@ from lib.kube import objects
 from lib.kube.objects import decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches_node, selects, untolerated
-from scripts.grading.contest import Contest
-from scripts.grading.hand_in import HandIn
-from scripts.grading.ranking import beats
-from scripts.grading.remote_policy import Limits
+from lib.lazily import Lazy
 from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of
 from scripts.learning.probe import bound_by_script, placed_by_policy
 from scripts.servers.process import ROOT
+
+if TYPE_CHECKING:
+    from scripts.learning import contest
+else:
+    contest = Lazy("scripts.learning.contest")
 
 Check = Callable[[Lab], str]
 
@@ -717,12 +719,10 @@ def best_fit_is_beaten(lab: Lab) -> str:
     """The policy in day.py allocates more GPUs than best fit, in orders that nobody knows."""
     file = lab.folder / "day.py"
     require(file.is_file(), f"there is no file {file}")
-    contest, seed = Contest(ROOT / "scripts" / "lab" / "contests" / "gpu-day"), secrets.randbits(32)
-    entries = [*contest.play([HandIn(file, file.name, "")], seed, Limits(20, 1024))]
-    best_fit, own = entries
-    require(own.score is not None, f"day.py: {own.problem}")
-    said = f"day.py allocates {own.score:.1f} % of the GPUs, and best fit {best_fit.score:.1f} %"
-    require(beats(contest, own, entries), said)
+    played = contest.play(file)
+    require(played.own is not None, f"day.py: {played.problem}")
+    said = f"day.py allocates {played.own:.1f} % of the GPUs, and best fit {played.best_fit:.1f} %"
+    require(played.is_better, said)
     return f"{said}."
 
 

@@ -64,8 +64,6 @@ def check() -> None:
 check()
 gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
 sys.setrecursionlimit(DEEPEST_CALLS)
-# httpx imports a command line of its own, which poller doesn't use and which takes 50 ms.
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 
 def run(loop: Callable[..., None]) -> NoReturn:

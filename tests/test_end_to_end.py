@@ -291,7 +291,7 @@ def test_verbose_says_why_node_by_node(cluster: Cluster) -> None:
     assert "POST /api/v1/namespaces/default/pods/web/binding 201" in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_its_wait(cluster: Cluster, number: signal.Signals) -> None:
     cluster.add_node("n1")
     cluster.add_pod("web")

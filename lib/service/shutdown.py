@@ -1,4 +1,7 @@
-"""A graceful shutdown on SIGINT and SIGTERM: at once, but writes that have begun are finished."""
+"""A graceful shutdown on SIGINT, SIGTERM and SIGHUP: at once, but writes that have begun are finished.
+
+A terminal that is closed sends SIGHUP. Under `nohup` it is ignored, and stays so.
+"""
 
 import signal
 import threading
@@ -18,7 +21,7 @@ class Stopped(Interruption):
 
 
 class Shutdown:
-    """Handles SIGINT and SIGTERM while its block runs; then the former handlers are restored."""
+    """Handles these signals while its block runs; then the former handlers are restored."""
 
     def __init__(self, system: System = MACHINE) -> None:
         self._system = system
@@ -33,7 +36,9 @@ class Shutdown:
         self._held = False
 
     def __enter__(self) -> "Shutdown":
-        numbers = signal.SIGINT, signal.SIGTERM
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
         self._before = {number: signal.signal(number, self._stop) for number in numbers}
         return self
 

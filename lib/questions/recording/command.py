@@ -87,9 +87,11 @@ def _summary(recording: Recording) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A block that SIGTERM ends, too, as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """A block that SIGTERM and a terminal that is closed end, too, as Ctrl-C does; not if that is ignored."""
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -114,7 +114,7 @@ def test_the_table_names_each_policy_and_its_points() -> None:
     [
         ("scenario.yaml", "title: a\nexpect: {plazed: 3}\n", "plazed"),
         ("scenario.yaml", "title: a\nexpect: {avoid: [n9]}\n", "no such node"),
-        ("scenario.yaml", "title: a\nexpect: {spread: [{of: x, by: y}]}\n", "no such workload"),
+        ("scenario.yaml", "title: a\nexpect: {spread: [{of: x, by: zone}]}\n", "no such workload"),
         ("cluster.yaml", "a: [\n", "cluster.yaml"),
         ("cluster.yaml", "just words\n", "isn't a Kubernetes object"),
     ],

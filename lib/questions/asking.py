@@ -113,8 +113,8 @@ class Common:
         list[Path] | None,
         option(
             CLUSTER,
-            "Read the cluster from this file, which `save` or kubectl get -o json has written. "
-            "Can be given several times.",
+            "Read the cluster from this file or folder, which `save`, kubectl get -o json (or yaml) or "
+            "kubectl cluster-info dump has written. Can be given several times.",
             "--from",
             metavar="FILE",
         ),

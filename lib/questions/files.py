@@ -1,22 +1,27 @@
-"""Snapshots as files: those that `save` writes, and the output of `kubectl get -o json`."""
+"""Snapshots as files: those that `save` writes, and what kubectl prints of a cluster."""
 
+import codecs
 import gzip
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+from yaml import YAMLError
 
 from lib.kube.bounded_files import MAX_JSON, read_at_most, unpacked
 from lib.kube.decoding import called
 from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
+from lib.kube.kubernetes_yaml import load_documents, text_of
 from lib.kube.objects import KUBERNETES, UNREADABLE, Event, Object, ObjectMeta, Pod, PodGroup, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.resources import GANGS, POD_GROUPS
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.errors import QuestionError, file_errors
+from lib.questions.manifest_files import expanded
 from lib.questions.snapshot import FOR_DEVICES, RESOURCES, Snapshot
 
 KINDS: dict[str, type[Object]] = {
@@ -52,20 +57,27 @@ _kind = msgspec.json.Decoder(_Kind, dec_hook=decode_hook)
 DECODERS = {name: msgspec.json.Decoder(kind, dec_hook=decode_hook) for name, kind in KINDS.items()}
 
 
-def read_files(files: Sequence[Path]) -> Snapshot:
-    """Read a snapshot from JSON files, gzipped or not; "-" is standard input.
+_LOGS = re.compile(rb"^==== START logs for .*?^==== END logs for [^\n]*\n", re.MULTILINE | re.DOTALL)
+"""What `kubectl cluster-info dump` prints between its lists."""
 
-    Each holds one object or a list, as `kubectl get nodes,pods -A -o json` prints it. Kinds that decisions
-    don't need are skipped. QuestionError when a file can't be read, or none of them has a node.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+
+
+def read_files(files: Sequence[Path]) -> Snapshot:
+    """Read a snapshot from files or folders, gzipped or not; "-" is standard input.
+
+    They hold objects and lists, as kubectl prints them in JSON or YAML, also one after another. Kinds that
+    decisions don't need are skipped. QuestionError when a file can't be read, or none of them has a node.
     """
     snapshot = Snapshot()
-    for file in files:
+    for file in map(Path, expanded([*map(str, files)], (), recursive=True)):
         try:
             with file_errors(f"--from {file}"):
-                _read(snapshot, unpacked(read_at_most(file, MAX_JSON)), file)
-        except UNREADABLE as error:
+                for value in _values(unpacked(read_at_most(file, MAX_JSON))):
+                    _read(snapshot, value, file)
+        except (*UNREADABLE, YAMLError) as error:
             raise QuestionError(
-                f"--from {file}: is not JSON of Kubernetes objects ({error}); "
+                f"--from {file}: is not JSON or YAML of Kubernetes objects ({error}); "
                 "save writes one, and so does kubectl get nodes,pods -A -o json"
             ) from error
     if not any(each for each in snapshot.objects.values()):
@@ -78,7 +90,42 @@ def read_files(files: Sequence[Path]) -> Snapshot:
     return snapshot
 
 
+def _values(body: bytes) -> Iterator[bytes]:
+    """The objects and lists in a file, as JSON."""
+    if body.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        body = text_of(body).encode()
+    if not re.match(rb"\s*[{\[]", body):
+        yield from map(msgspec.json.encode, load_documents(body))
+        return
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        values = [*_one_after_another(_LOGS.sub(b"", body))]
+        if len(values) < 2:
+            raise
+        yield from values
+    else:
+        yield body
+
+
+def _one_after_another(body: bytes) -> Iterator[bytes]:
+    """The JSON values in a text that has several. What stands between them is one, too: it isn't decoded."""
+    depth = end = start = 0
+    for token in _TOKEN.finditer(body):
+        opens, closes = token[0] in b"[{", token[0] in b"]}"
+        if opens and not depth:
+            start = token.start()
+            yield from filter(None, [body[end:start].strip()])
+        depth += opens - closes
+        if closes and not depth:
+            end = token.end()
+            yield body[start:end]
+    yield from filter(None, [body[end:].strip()])
+
+
 def _read(snapshot: Snapshot, body: bytes, file: Path) -> None:
+    if body.lstrip().startswith(b"["):
+        body = b'{"items": %b}' % body
     head = _head.decode(body)
     if head.items is None:
         _add(snapshot, head.kind, msgspec.Raw(body), file)

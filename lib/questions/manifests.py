@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from lib.kube.bounded_files import TooMuchError, load_yaml
+from lib.kube.bounded_files import TooMuchError
+from lib.kube.kubernetes_yaml import load_documents
 from lib.kube.objects import (
     UNREADABLE,
     ControllerSpec,
@@ -98,10 +99,9 @@ def read_manifests(files: Sequence[str | Path], namespace: str) -> list[Json]:
     objects, unknown = [], []
     for file in files:
         try:
-            documents = list(load_yaml(content_of(file)))
+            documents = list(load_documents(content_of(file)))
         except (OSError, TooMuchError, yaml.YAMLError) as error:
-            said = " ".join(str(error).split()).replace(' "<byte string>",', "")
-            reason = getattr(error, "strerror", None) or said
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise QuestionError(f"{file}: {reason}") from error
         for i, document in enumerate(documents, 1):
             where = f"{file}, document {i}" if len(documents) > 1 else str(file)
@@ -123,8 +123,6 @@ def named(each: Json) -> str:
 
 def _flat(document: Any, where: str) -> Iterator[Json]:
     """The objects in a document. where: its place, for errors."""
-    if document is None:
-        return
     if not isinstance(document, dict):
         raise QuestionError(
             f"{where}: this is not a Kubernetes object, but {_kind_of(document)}: {short(document)}"
@@ -132,11 +130,15 @@ def _flat(document: Any, where: str) -> Iterator[Json]:
     if not isinstance(document.get("kind"), str):
         fields = f"the fields {names([*map(str, document)], 5)}" if document else "no fields"
         raise QuestionError(f"{where}: this is not a Kubernetes object: it has {fields}, but no kind")
-    if document["kind"].endswith("List") and isinstance(document.get("items"), list):
-        for i, each in enumerate(document["items"]):
-            yield from _flat(each, f"{where}, items[{i}]")
-    else:
+    if not isinstance(items := document.get("items"), list):
         yield document
+        return
+    of_list = {"apiVersion": document.get("apiVersion"), "kind": document["kind"].removesuffix("List")}
+    for i, each in enumerate(items):
+        if isinstance(each, dict) and isinstance(each.get("items"), list):
+            raise QuestionError(f"{where}, items[{i}]: this is a list in a list, which kubectl doesn't take")
+        has_kind = not isinstance(each, dict) or "kind" in each or not of_list["kind"]
+        yield from _flat(each if has_kind else {**of_list, **each}, f"{where}, items[{i}]")
 
 
 def _kind_of(value: object) -> str:

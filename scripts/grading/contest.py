@@ -13,7 +13,8 @@ from typing import Literal
 import msgspec
 import yaml
 
-from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most
+from lib.kube.kubernetes_yaml import load_documents
 from lib.kube.objects import Node
 from lib.kube.system import MACHINE
 from lib.questions.errors import QuestionError
@@ -73,7 +74,7 @@ class Contest:
         """Read it. ScenarioError when a file can't be read."""
         file = folder / FILE
         try:
-            self._told = msgspec.convert(next(load_yaml(read_at_most(file, MAX_YAML)), None), _Told)
+            self._told = msgspec.convert(next(load_documents(read_at_most(file, MAX_YAML)), None), _Told)
             snapshot = read_snapshot(folder / self._told.nodes) if self._told.nodes else None
             self._snapshot, self._trace = read_trace(folder / self._told.pods, snapshot)
         except (OSError, TooMuchError, msgspec.MsgspecError, yaml.YAMLError) as error:

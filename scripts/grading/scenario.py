@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most
+from lib.kube.kubernetes_yaml import load_documents
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import read_manifests
 
@@ -99,7 +100,7 @@ class Scenario:
         """Read the folder. ScenarioError when a file can't be read, or names an object that doesn't exist."""
         file = folder / "scenario.yaml"
         try:
-            told = msgspec.convert(next(load_yaml(read_at_most(file, MAX_YAML)), None), _File)
+            told = msgspec.convert(next(load_documents(read_at_most(file, MAX_YAML)), None), _File)
         except (OSError, TooMuchError, msgspec.MsgspecError, yaml.YAMLError) as error:
             raise ScenarioError(f"{file}: {error}") from error
         pods_file = (folder / "pods.yaml").resolve()
@@ -156,7 +157,7 @@ class Scenario:
 def _objects(file: Path) -> Iterator[Json]:
     """The objects of a file; lists are taken apart."""
     try:
-        documents = [each for each in load_yaml(read_at_most(file, MAX_YAML)) if each]
+        documents = [each for each in load_documents(read_at_most(file, MAX_YAML)) if each]
     except (OSError, TooMuchError, yaml.YAMLError) as error:
         raise ScenarioError(f"{file}: {error}") from error
     for document in documents:

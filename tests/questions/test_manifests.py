@@ -245,7 +245,7 @@ def test_the_claim_of_an_ephemeral_volume_is_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind: [", "web.yaml: while parsing"),
+        ("kind: [", "web.yaml: line 2, column 1: did not find"),
         ("hello", "web.yaml: this is not a Kubernetes object, but a text: 'hello'"),
         ("- kind: Pod", "web.yaml: this is not a Kubernetes object, but a list: [{'kind': 'Pod'}]"),
         (

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from questions_harness import Run
 
 from lib.questions.commands import ALL
@@ -369,8 +370,11 @@ def test_what_is_wrong_is_said(
     ("text", "said"),
     [
         ("{}", "holds no nodes and no pods"),
-        ("[", "is not JSON of Kubernetes objects"),
-        ("kind: List", "is not JSON of Kubernetes objects"),
+        ("[", "is not JSON or YAML of Kubernetes objects"),
+        ("{} {", "is not JSON or YAML of Kubernetes objects"),
+        ("{}, {}", "is not JSON or YAML of Kubernetes objects"),
+        ("some text", "is not JSON or YAML of Kubernetes objects"),
+        ("kind: List", "holds no nodes and no pods"),
         (
             '{"kind": "List", "items": [{"kind": "Pod", "spec": {}}]}',
             "Pod  can't be read and is left out: Object missing required field `metadata`",
@@ -383,6 +387,33 @@ def test_a_file_that_is_none(poller: Run, tmp_path: Path, text: str, said: str) 
     done = poller("why", "web", "--from", str(file))
     assert done.status == 1
     assert said in done.err
+
+
+def test_what_kubectl_prints_is_a_cluster(poller: Run, tmp_path: Path) -> None:
+    node, nodes = (
+        json.dumps(a_node("n1")),
+        json.dumps({"kind": "NodeList", "items": [a_node("n1")]}, indent=2),
+    )
+    logs = '==== START logs for container c of pod a/b ====\n{ "\n==== END logs for container c ====\n'
+    pod, folder = write(tmp_path / "web.json", a_pod("web", "1")), tmp_path / "dump" / "default" / "b"
+    folder.mkdir(parents=True)
+    (folder / "logs.txt").write_text("{")
+    (tmp_path / "dump" / "nodes.json").write_text(nodes)
+    forms = {
+        "an array": f"[{node}]",
+        "a line each": f"{node}\n{json.dumps(a_node('n2'))}\n",
+        "one after another": f'{nodes}\n{{"kind": "PodList", "items": []}}\n',
+        "a dump": f'{nodes}\n{logs}{{"kind": "EventList", "items": []}}\n',
+        "with a mark": f"\ufeff{node}",
+        "YAML": yaml.safe_dump_all([a_node("n1"), a_node("n2")]),
+        "a folder": None,
+    }
+    for form, text in forms.items():
+        file = tmp_path / form
+        if text:
+            file.write_text(text)
+        done = poller("room", "-f", pod, "--from", str(file if text else tmp_path / "dump"))
+        assert done.status == 0, (form, done.err)
 
 
 @pytest.mark.parametrize(

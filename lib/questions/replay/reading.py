@@ -11,7 +11,7 @@ from lib.questions.deciding import without_node
 from lib.questions.durations import seconds_in
 from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
-from lib.questions.manifests import as_dict, convert, put_object, read_manifests, workloads_in
+from lib.questions.manifests import as_dict, convert, read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
 from lib.questions.replay import openb
 from lib.questions.replay.recorded import is_recording, read_recording
@@ -28,13 +28,10 @@ NO_NODES = "--nodes FILE is missing: on which nodes are these pods to run?"
 
 
 def read_snapshot(file: Path) -> Snapshot:
-    """The nodes of a CSV, of manifests, or of a file that `save` wrote. QuestionError if there are none."""
+    """The nodes of a CSV, or of a file for `--from`. QuestionError if there are none."""
     snapshot = Snapshot()
     if file.name.endswith(CSV):
         snapshot.of(Node).extend(openb.read_nodes(file))
-    elif file.suffix in (".yaml", ".yml"):
-        for each in read_manifests([file], "default"):
-            put_object(snapshot, each)
     else:
         snapshot = read_files([file])
     if not snapshot.of(Node):

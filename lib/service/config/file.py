@@ -167,11 +167,13 @@ def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
 
     ConfigError when it doesn't exist, or isn't a KubeSchedulerConfiguration at all.
     """
-    from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most  # here, as few runs need them
-    from lib.service.config.strict_yaml import parse
+    from yaml import YAMLError  # here, as few runs need them
+
+    from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most
+    from lib.kube.kubernetes_yaml import load_strictly
 
     try:
-        parsed, twice = parse(read_at_most(file, MAX_YAML))
+        parsed, twice = load_strictly(read_at_most(file, MAX_YAML))
         raw = without_nulls(parsed)
         wrong = [*wrong_head(raw, KIND)] if isinstance(raw, dict) else []
         if not isinstance(raw, dict) or raw.get("kind", KIND) != KIND:
@@ -180,7 +182,7 @@ def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
         return config, without_repetitions([*twice, *wrong, *problems, *config.problems()])
     except OSError as error:
         raise ConfigError([error.strerror or str(error)], file) from error
-    except TooMuchError as error:
+    except (TooMuchError, YAMLError) as error:
         raise ConfigError([str(error)], file) from error
     except ConfigError as error:
         raise ConfigError(error.problems, file) from error

@@ -13,7 +13,8 @@ import msgspec
 from lib.kube.objects import Json, Namespace, ObjectMeta, Pod
 from lib.questions.errors import QuestionError
 from lib.questions.limits import LimitRange, items_of, refusals, set_defaults
-from lib.questions.manifests import Workload, as_dict, convert
+from lib.questions.manifests import Workload, convert
+from lib.questions.pod_templates import as_dict
 from lib.questions.quota import Charged, Quotas, ResourceQuota
 from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
 from lib.scheduling.text import listed

@@ -38,12 +38,11 @@ class DryRun:
 
     def ask(self, workloads: Sequence[Workload]) -> ServerSaid:
         """Send all objects, and a pod of each workload."""
-        said, with_pods = self._said, {str(each) for each in workloads}
+        said, with_pods = self._said, {each.source for each in workloads}
         for each in self._objects:
             self._object(each, has_pods=named(each) in with_pods)
         for workload in workloads:
-            name = str(workload)
-            is_sent = workload.kind == "Pod" or name in said.refused
+            is_sent = workload.kind == "Pod" or workload.source in said.refused
             if not is_sent and not self._is_to_come(workload.namespace):
                 self._pod_of(workload)
         if self._missing_rights:

@@ -31,6 +31,11 @@ KINDS: dict[str, type[Object]] = {
 
 _API_VERSIONS = {each.kind.__name__: each.api_version for each in RESOURCES}
 
+_GROUPS = {(each.kind.__name__, each.group) for each in RESOURCES} | {
+    ("Event", ""),
+    ("Event", "events.k8s.io"),
+}
+
 KEPT_ANNOTATIONS = (
     "poller/",
     "pv.kubernetes.io/",
@@ -43,8 +48,15 @@ KEPT_ANNOTATIONS = (
 """Only annotations that begin like this are saved; others may hold anything."""
 
 
+def is_of_kubernetes(kind: str, api_version: object) -> bool:
+    """Whether a kind is the one that decisions depend on: Longhorn has Nodes, too."""
+    group, slash, _ = str(api_version or "").rpartition("/")
+    return not api_version or (kind, group if slash else "") in _GROUPS
+
+
 class _Kind(Object):
     kind: str = ""
+    api_version: str = ""
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
@@ -128,12 +140,15 @@ def _read(snapshot: Snapshot, body: bytes, file: Path) -> None:
         body = b'{"items": %b}' % body
     head = _head.decode(body)
     if head.items is None:
-        _add(snapshot, head.kind, msgspec.Raw(body), file)
+        if is_of_kubernetes(head.kind, head.api_version):
+            _add(snapshot, head.kind, msgspec.Raw(body), file)
         return
     of_list = head.kind.removesuffix("List")
     for raw in head.items:
-        kind = of_list or _kind.decode(raw).kind
-        _add(snapshot, kind, raw, file)
+        its = head if of_list else _kind.decode(raw)
+        kind = of_list or its.kind
+        if is_of_kubernetes(kind, its.api_version):
+            _add(snapshot, kind, raw, file)
 
 
 def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any, TypeVar
@@ -28,8 +26,10 @@ from lib.kube.objects import (
     decode_hook,
 )
 from lib.questions.errors import QuestionError
-from lib.questions.files import KINDS
+from lib.questions.files import KINDS, is_of_kubernetes
+from lib.questions.manifest_fields import wrong_fields
 from lib.questions.manifest_files import content_of
+from lib.questions.pod_templates import Template, as_dict, pod_templates
 from lib.questions.quota import ResourceQuota, with_status
 from lib.questions.snapshot import Snapshot
 from lib.questions.subjects import THROUGH, Subject
@@ -48,7 +48,8 @@ NEW_HASH = "new"
 class Workload:
     """Pods that are alike. replicas: how many; None for a DaemonSet, which has one on each matching node.
 
-    strategy: how its pods are replaced. existing: its pods that are there already.
+    strategy: how its pods are replaced. existing: its pods that are there already. source: the object that
+    they are of, as `JobSet default/batch`.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Workload:
     claim_templates: tuple[Json, ...] = ()
     strategy: Json = field(default_factory=dict)
     existing: tuple[Pod, ...] = ()
+    source: str = ""
 
     def __str__(self) -> str:
         """`Deployment default/web`."""
@@ -108,7 +110,7 @@ def read_manifests(files: Sequence[str | Path], namespace: str) -> list[Json]:
             for each in _flat(document, where):
                 each["metadata"] = {"namespace": namespace, **as_dict(each.get("metadata"), file)}
                 objects.append(each)
-                unknown += [f"{file}: {named(each)}: {line}" for line in misspelt(each)]
+                unknown += [f"{file}: {named(each)}: {line}" for line in wrong_fields(each)]
     if unknown:
         raise QuestionError(*unknown)
     return objects
@@ -145,15 +147,6 @@ def _kind_of(value: object) -> str:
     return "a list" if isinstance(value, list) else "a text" if isinstance(value, str) else "a value"
 
 
-def as_dict(value: Any, where: object) -> Json:
-    """An object of a manifest, without null fields; QuestionError when it isn't an object."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise QuestionError(f"{where}: {short(value)} stands where an object should")
-    return {key: each for key, each in value.items() if each is not None}
-
-
 # --- workloads --------------------------------------------------------------------------------------------
 
 
@@ -164,15 +157,12 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
     """
     found = []
     for each in objects:
-        workload = _workload(each, replicas)
-        if workload:
-            found.append(workload)
-            if (
-                each["kind"] in ("Job", "CronJob")
-                and as_dict(each.get("spec"), workload).get("suspend") is True
-            ):
+        workloads = [*_workloads(each, replicas)]
+        found += workloads
+        for workload in workloads:
+            if each["kind"] in ("Job", "CronJob") and each["spec"].get("suspend") is True:
                 snapshot.note(f"{workload} is suspended: its pods come only when it is resumed")
-        elif each["kind"] in KINDS:
+        if not workloads and each["kind"] in KINDS and is_of_kubernetes(each["kind"], each.get("apiVersion")):
             put_object(snapshot, each)
     if not found:
         kinds = sorted({each["kind"] for each in objects})
@@ -190,28 +180,24 @@ def custom_resources(objects: Sequence[Json]) -> Iterator[tuple[str, str]]:
     """The name of each custom resource, and a line about it: another program may create pods for it."""
     for each in objects:
         group, slash, _ = str(each.get("apiVersion") or "").partition("/")
-        if slash and "." in group and not group.endswith(".k8s.io") and not _workload(each, None):
+        if slash and "." in group and not group.endswith(".k8s.io") and not any(_workloads(each, None)):
             yield named(each), f"which pods {named(each)} leads to: it is a custom resource"
 
 
-def _workload(each: Json, replicas: int | None) -> Workload | None:
-    kind = each["kind"]
-    where = f"{kind} {each['metadata'].get('name') or '?'}"
-    spec = as_dict(each.get("spec"), where)
-    if kind == "CronJob":
-        spec = as_dict(as_dict(spec.get("jobTemplate"), where).get("spec"), where)
-    template = each if kind == "Pod" else spec.get("template")
-    if not isinstance(template, dict) or "containers" not in as_dict(template.get("spec"), where):
-        return None
-    metadata = each["metadata"]
-    name = metadata.get("name") or metadata.get("generateName", "").rstrip("-")
-    if not isinstance(name, str) or not name:
+def _workloads(each: Json, replicas: int | None) -> Iterator[Workload]:
+    """The pods that an object leads to: a custom resource may have several pod templates."""
+    kind, metadata, source = each["kind"], each["metadata"], named(each)
+    where = f"{kind} {metadata.get('name') or '?'}"
+    if kind == "Pod":
+        templates = [Template(each, "", 1)] if "containers" in as_dict(each.get("spec"), where) else []
+    elif kind.endswith("Policy"):  # it may say what templates of others must be like
+        templates = []
+    else:
+        templates = [*pod_templates({key: each[key] for key in ("spec", "template") if key in each}, where)]
+    name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
+    if templates and (not isinstance(name, str) or not name):
         raise QuestionError(f"{kind}: has no metadata.name")
-    number = replicas
-    if kind == "DaemonSet":
-        number = None
-    elif number is None:
-        number = _replicas(kind, spec, where)
+    spec = as_dict(each.get("spec"), where) if templates else {}
     selector = None
     if kind in ("Deployment", "ReplicaSet", "StatefulSet") and spec.get("selector"):
         selector = convert(spec["selector"], LabelSelector, where)
@@ -219,23 +205,20 @@ def _workload(each: Json, replicas: int | None) -> Workload | None:
             selector.match_labels = {**selector.match_labels, TEMPLATE_HASH: NEW_HASH}
     elif kind == "ReplicationController" and spec.get("selector"):
         selector = LabelSelector(as_dict(spec["selector"], where))
-    templates = tuple(as_dict(each, where) for each in spec.get("volumeClaimTemplates") or ())
+    claims = tuple(as_dict(each, where) for each in spec.get("volumeClaimTemplates") or ())
     strategy = as_dict(spec.get("updateStrategy" if kind == "StatefulSet" else "strategy"), where)
-    return Workload(kind, str(metadata["namespace"]), name, template, number, selector, templates, strategy)
-
-
-def _replicas(kind: str, spec: Json, where: str) -> int:
-    if kind in ("Pod", "PodTemplate"):
-        return 1
-    number = spec.get("replicas", 1)
-    if kind in ("Job", "CronJob"):
-        number = spec.get("parallelism", 1)
-        completions = spec.get("completions", number)
-        if isinstance(number, int) and isinstance(completions, int):
-            number = min(number, completions)
-    if not isinstance(number, int) or number < 0:
-        raise QuestionError(f"{where}: {short(number)} is not a number of replicas")
-    return number
+    for template in templates:
+        yield Workload(
+            kind,
+            str(metadata["namespace"]),
+            f"{name}-{template.role}" if len(templates) > 1 and template.role else name,
+            template.content,
+            None if kind == "DaemonSet" else template.count if replicas is None else replicas,
+            selector,
+            claims,
+            strategy,
+            source=source,
+        )
 
 
 def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
@@ -288,58 +271,3 @@ def convert(body: Any, kind: type[T], where: str) -> T:
 
 def _decode(kind: type, raw: Any) -> Any:
     return raw if isinstance(raw, kind) else decode_hook(kind, raw)
-
-
-# --- misspelt fields --------------------------------------------------------------------------------------
-
-FIELDS = Path(__file__).with_name("fields.txt")
-"""The fields that manifests of workloads can have. A misspelt one is an error, as the API server says it.
-
-It has a line for each type: its fields; `field:Type` goes on into that type, `field:[Type]` into each item.
-It is made of the API server's OpenAPI documents, and a test compares it with those of the real server.
-"""
-
-
-@cache
-def field_types() -> dict[str, dict[str, str]]:
-    """By type, its fields with the type of their content; "" for any content."""
-    found = {}
-    for entry in FIELDS.read_text().replace("\n    ", " ").splitlines():
-        name, _, fields = entry.partition(": ")
-        found[name] = {field: kind for field, _, kind in (each.partition(":") for each in fields.split())}
-    return found
-
-
-def misspelt(manifest: Json) -> list[str]:
-    """A line for each field that the manifest's kind doesn't have; none for kinds that aren't listed.
-
-    A kind in letters of the wrong size is misspelt, too.
-    """
-    kind = str(manifest.get("kind"))
-    types = field_types()
-    if kind not in types:
-        meant = [each for each in types if each.lower() == kind.lower() and "metadata" in types[each]]
-        return [f"there is no kind {kind} (did you mean {meant[0]}?)"] if meant else []
-    return [*_misspelt(manifest, kind, "")]
-
-
-def _misspelt(value: object, kind: str, path: str) -> Iterator[str]:
-    """The same for a part of a manifest. What has the wrong type is left to who reads it."""
-    if kind.startswith("["):
-        for i, each in enumerate(value if isinstance(value, list) else ()):
-            yield from _misspelt(each, kind.strip("[]"), f"{path.rstrip('.')}[{i}].")
-    elif isinstance(value, dict) and kind:
-        fields = field_types()[kind]
-        for name, inner in value.items():
-            if name in fields:
-                yield from _misspelt(inner, fields[name], f"{path}{name}.")
-            else:
-                yield f'unknown field "{path}{name}"{_meant(str(name), fields, path)}'
-
-
-def _meant(name: str, fields: dict[str, str], path: str) -> str:
-    """The field that is probably meant: one of nearly this name, or one of this name a level higher."""
-    by_lower = {each.lower(): each for each in fields}
-    if near := get_close_matches(name.lower(), by_lower, 1):
-        return f" (did you mean {by_lower[near[0]]}?)"
-    return " (is it indented too far?)" if path == "metadata." and name in ("spec", "data") else ""

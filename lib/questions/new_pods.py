@@ -16,8 +16,9 @@ from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.admission import NOTHING_SAID, Admission, ServerSaid
 from lib.questions.device_claims import add_resource_claims
-from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Workload, as_dict, convert
+from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Workload, convert
 from lib.questions.new_claims import add_claims, claim_volumes
+from lib.questions.pod_templates import as_dict
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
 from lib.scheduling.edits import with_required_nodes
@@ -61,8 +62,9 @@ class PodMaker:
     def refusal(self, workload: Workload, body: Json) -> str:
         """Count one more pod of a workload; or why the API server refuses it, "" if it doesn't."""
         name = str(workload)
-        if name in self._said.refused:
-            return self._said.refused[name]
+        for each in (name, workload.source):
+            if each in self._said.refused:
+                return self._said.refused[each]
         return self.admission.refusal(workload, body, admitted=name in self._said.specs)
 
     def pods_of(self, workload: Workload) -> Iterator[NewPod]:

@@ -10,7 +10,7 @@ from questions_harness import Run
 from test_verbs import a_node, a_pod, write
 from test_verbs_end_to_end import a_file, answer, ask
 
-from lib.questions.manifests import field_types, misspelt
+from lib.questions.manifest_fields import field_types, wrong_fields
 
 
 def deployment(namespace: str = "default", replicas: int = 10, **resources: Any) -> Json:
@@ -164,14 +164,57 @@ def test_pod_security_is_asked_of_the_server(strict: Cluster, tmp_path: Path) ->
 
 @pytest.mark.parametrize("servers", ["real"], indirect=True)
 def test_the_fields_are_those_of_the_real_server(cluster: Cluster) -> None:
-    known: dict[str, set[str]] = {}
+    """If the server has others, write `made` into the file."""
+    schemas: dict[str, Json] = {}
     for path in ("api/v1", "apis/apps/v1", "apis/batch/v1"):
-        schemas = cluster.api.get(f"/openapi/v3/{path}").json()["components"]["schemas"]
-        for name, schema in schemas.items():
-            known[name.rpartition(".")[2]] = {*schema.get("properties", ())}
-    assert {name: {*fields} for name, fields in field_types().items()} == {
-        name: known[name] for name in field_types()
-    }
+        schemas |= cluster.api.get(f"/openapi/v3/{path}").json()["components"]["schemas"]
+    assert fields_of(schemas) == field_types()
+
+
+KINDS = (
+    *("v1/Pod", "v1/PodTemplate", "v1/ReplicationController", "v1/PersistentVolumeClaim"),
+    *("apps/v1/DaemonSet", "apps/v1/Deployment", "apps/v1/ReplicaSet", "apps/v1/StatefulSet"),
+    *("batch/v1/CronJob", "batch/v1/Job"),
+)
+
+
+def fields_of(schemas: dict[str, Json]) -> dict[str, dict[str, str]]:
+    """By type, its fields and their types, of all types that the workloads' kinds lead to."""
+    found: dict[str, dict[str, str]] = {}
+    to_do = {kind: schema for kind in KINDS for name, schema in schemas.items() if is_named(name, kind)}
+    while to_do:
+        name, schema = to_do.popitem()
+        found[name] = {}
+        for field, inner in schema["properties"].items():
+            kind, reference = type_of(inner, schemas)
+            if field in ("status", "managedFields") and kind.strip("[]") not in ("", "any"):
+                kind, reference = "any", ""
+            found[name][field] = kind
+            if reference and (short := reference.rpartition(".")[2]) not in found:
+                to_do[short] = schemas[reference]
+    return found
+
+
+def is_named(schema: str, kind: str) -> bool:
+    """io.k8s.api.apps.v1.Deployment is apps/v1/Deployment, and io.k8s.api.core.v1.Pod v1/Pod."""
+    return schema.removeprefix("io.k8s.api.").removeprefix("core.").replace(".", "/") == kind
+
+
+def type_of(schema: Json, schemas: dict[str, Json]) -> tuple[str, str]:
+    """How `fields.txt` says a type, and the schema that it leads to, if any."""
+    (schema,) = schema.get("allOf") or [schema]
+    if reference := schema.get("$ref", "").removeprefix("#/components/schemas/"):
+        inner = schemas[reference]
+        if "properties" in inner:
+            return reference.rpartition(".")[2], reference
+        return ("", "") if inner.get("type") == "string" else ("any", "")
+    if schema.get("type") == "array":
+        kind, reference = type_of(schema["items"], schemas)
+        return f"[{kind}]", reference
+    if "additionalProperties" in schema:
+        kind, reference = type_of(schema["additionalProperties"], schemas)
+        return f"{{{kind}}}", reference
+    return {"string": "", "integer": "int", "boolean": "bool"}.get(schema.get("type", ""), "any"), ""
 
 
 # --- from a file ------------------------------------------------------------------------------------------
@@ -250,7 +293,35 @@ def test_devices_are_neither_yes_nor_no(poller: Run, tmp_path: Path) -> None:
 
 
 def test_only_fields_of_known_kinds_are_checked() -> None:
-    assert misspelt({"kind": "Widget", "specc": 1}) == []
-    assert misspelt({"kind": "Pod", "spec": {"containers": [{"livenessProbe": {"exec": {"cmd": 1}}}]}}) == [
-        'unknown field "spec.containers[0].livenessProbe.exec.cmd" (did you mean command?)'
-    ]
+    assert wrong_fields({"kind": "Widget", "specc": 1}) == []
+    assert wrong_fields({"apiVersion": "monitoring.coreos.com/v1", "kind": "Probe", "spec": {}}) == []
+    assert wrong_fields({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "specc": {}}) == []
+    assert wrong_fields(
+        {"kind": "Pod", "spec": {"containers": [{"livenessProbe": {"exec": {"cmd": 1}}}]}}
+    ) == ['unknown field "spec.containers[0].livenessProbe.exec.cmd" (did you mean command?)']
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            {"containers": [{"env": [{"name": "A", "value": True}]}]},
+            "true stands where text is wanted; put it into",
+        ),
+        ({"containers": {"name": "a"}}, "spec.containers: {'name': 'a'} stands where a list is wanted"),
+        (
+            {"nodeSelector": {"a": 1}},
+            "spec.nodeSelector.a: 1 stands where text is wanted; put it into quotes",
+        ),
+        ({"hostNetwork": "yes"}, "spec.hostNetwork: 'yes' stands where true or false is wanted"),
+        (
+            {"terminationGracePeriodSeconds": 1.5},
+            "spec.terminationGracePeriodSeconds: 1.5 stands where a whole",
+        ),
+        ({"affinity": []}, "spec.affinity: [] stands where an object is wanted"),
+        ({"affinity": None, "containers": [{"resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}]}, ""),
+    ],
+)
+def test_what_is_of_another_type_is_wrong(spec: Json, said: str) -> None:
+    assert said in "".join(wrong_fields({"apiVersion": "v1", "kind": "Pod", "spec": spec})) or not said
+    assert said or not wrong_fields({"apiVersion": "v1", "kind": "Pod", "spec": spec})

@@ -9,7 +9,7 @@ import yaml
 from objects import read
 from questions_harness import a_node, a_pod, decider_of, snapshot_of
 
-from lib.kube.objects import Object, Pod
+from lib.kube.objects import Node, Object, Pod
 from lib.kube.storage import StorageClass
 from lib.questions.errors import QuestionError
 from lib.questions.limits import LimitRange
@@ -66,6 +66,82 @@ def test_how_many_pods_there_are(tmp_path: Path, kind: str, more: Json, names: l
     assert [pod.metadata.name for pod in found] == names
     assert {pod.metadata.namespace for pod in found} == {"default"}
     assert len({pod.metadata.uid for pod in found}) == len(names)
+
+
+TEMPLATE: Json = {"spec": {"containers": [{"name": "main"}]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "pods"),
+    [
+        ("v1/PodTemplate", {"template": TEMPLATE}, {"a": 1}),
+        (
+            "jobset.x-k8s.io/v1alpha2/JobSet",
+            {
+                "replicatedJobs": [
+                    {
+                        "name": "w",
+                        "replicas": 2,
+                        "template": {"spec": {"parallelism": 3, "template": TEMPLATE}},
+                    },
+                    {"name": "d", "template": {"spec": {"template": TEMPLATE}}},
+                ]
+            },
+            {"a-w": 6, "a-d": 1},
+        ),
+        (
+            "ray.io/v1/RayJob",
+            {
+                "rayClusterSpec": {
+                    "headGroupSpec": {"template": TEMPLATE},
+                    "workerGroupSpecs": [
+                        {"groupName": "g", "replicas": 2, "numOfHosts": 2, "template": TEMPLATE}
+                    ],
+                }
+            },
+            {"a-head": 1, "a-g": 4},
+        ),
+        (
+            "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
+            {
+                "replicas": 2,
+                "leaderWorkerTemplate": {
+                    "size": 4,
+                    "leaderTemplate": TEMPLATE,
+                    "workerTemplate": TEMPLATE,
+                },
+            },
+            {"a-leader": 2, "a-worker": 6},
+        ),
+        (
+            "kubeflow.org/v1/PyTorchJob",
+            {
+                "pytorchReplicaSpecs": {
+                    "Master": {"replicas": 1, "template": TEMPLATE},
+                    "Worker": {"replicas": 3, "template": TEMPLATE},
+                }
+            },
+            {"a-master": 1, "a-worker": 3},
+        ),
+        (
+            "batch.volcano.sh/v1alpha1/Job",
+            {"tasks": [{"name": "x", "replicas": 2, "template": TEMPLATE}, {"template": TEMPLATE}]},
+            {"a-x": 2, "a-tasks-1": 1},
+        ),
+        ("kyverno.io/v1/ClusterPolicy", {"rules": [{"validate": {"pattern": {"template": TEMPLATE}}}]}, {}),
+        ("longhorn.io/v1beta2/Node", {"disks": {}}, {}),
+    ],
+)
+def test_a_custom_resource_can_have_several_templates(kind: str, content: Json, pods: dict[str, int]) -> None:
+    version, _, name = kind.rpartition("/")
+    head = {"apiVersion": version, "kind": name, "metadata": {"namespace": "default", "name": "a"}}
+    made = {**head, **(content if "template" in content else {"spec": content})}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "b"}, **TEMPLATE}
+    snapshot = snapshot_of()
+    *found, _ = workloads_in([made, pod], snapshot)
+    assert {each.name: each.replicas for each in found} == pods
+    assert {each.source for each in found} <= {f"{name} default/a"}
+    assert not snapshot.of(Node)
 
 
 def test_the_pods_of_a_daemonset_name_their_nodes(tmp_path: Path) -> None:
@@ -266,7 +342,7 @@ def test_the_claim_of_an_ephemeral_volume_is_made(tmp_path: Path) -> None:
         ),
         (
             "kind: Deployment\nmetadata: {name: a}\nspec: {replicas: x, template: {spec: {containers: []}}}",
-            "'x' is not a number",
+            "spec.replicas: 'x' stands where a whole number is wanted",
         ),
         ("kind: Deployment\nmetadata: []\nspec: {}", "[] stands where an object should"),
     ],

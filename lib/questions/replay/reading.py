@@ -11,8 +11,9 @@ from lib.questions.deciding import without_node
 from lib.questions.durations import seconds_in
 from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
-from lib.questions.manifests import as_dict, convert, read_manifests, workloads_in
+from lib.questions.manifests import convert, read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
+from lib.questions.pod_templates import as_dict
 from lib.questions.replay import openb
 from lib.questions.replay.recorded import is_recording, read_recording
 from lib.questions.replay.trace import Arrival, Arrivals, Made, Trace

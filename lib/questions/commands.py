@@ -10,6 +10,7 @@ import typer
 from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
 from lib.kube.selectors import selects
+from lib.kube.system import MACHINE
 from lib.questions.admission import ServerSaid, not_asked
 from lib.questions.asking import Common, ManifestFiles, Replicas, own_option
 from lib.questions.compare import Comparison, Replacing
@@ -218,9 +219,10 @@ def ask_compare(
         raise QuestionError("compare needs two configurations: --config A.yaml --config B.yaml")
     with common.api() as api:
         snapshot = common.read(api, whole=True)
+    seed = common.seed if common.seed is not None else MACHINE.random().getrandbits(32)
     results = []
     for file in config:
-        decider = common.decider(snapshot, file)
+        decider = common.decider(snapshot, file, MACHINE.random(seed))  # the same draws among equal nodes
         replacing = Replacing(str(file), snapshot, decider, pending_only=pending)
         run_through(replacing, f"placing pods by {file}")
         results.append(replacing.answer)

@@ -128,10 +128,17 @@ class Decider:
 
     def fitting(self, pod: Pod) -> list[str]:
         """The nodes on which a pod fits now, without preemption."""
-        decision = self._ask(pod, self._checker(pod), anew=True)
+        decision = self._check(pod)
         if decision.outcome not in PLACED:
             return []
         return [name for name in self.cache.nodes if name not in decision.rejected]
+
+    def rejections(self, pod: Pod) -> Mapping[str, Rejection]:
+        """By node on which a pod doesn't fit now, the first rejection."""
+        return self._check(pod).rejected
+
+    def _check(self, pod: Pod) -> Decision:
+        return self._ask(pod, self._checker(pod), anew=True)
 
     def rejection(self, pod: Pod, node_name: str) -> Rejection | None:
         """The first rejection of one node for a pod; cheaper than a question about all nodes."""

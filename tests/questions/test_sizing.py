@@ -173,6 +173,23 @@ def test_what_fits_on_no_node_is_said(poller: Run, tmp_path: Path) -> None:
         poller, written(tmp_path / "b.yaml", workload("Deployment", "web", 9, "1")), f"{M5},most:2"
     )
     assert (limited["nodes"], len(limited["missing"])) == (None, 1)
+    assert limited["missing_on"] == {"m5": 2}
+    assert found["is_proven_impossible"]
+    assert limited["is_proven_impossible"]
+
+
+def test_a_type_that_is_too_small_spoils_nothing(poller: Run, tmp_path: Path) -> None:
+    web = workload("Deployment", "web", 4, "900m", topologySpreadConstraints=spread("web"))
+    file, small = written(tmp_path / "app.yaml", web), "small=cpu:500m,memory:1Gi,price:0.01,zones:a/b/c"
+    found = sized(poller, file, small, f"{M5},zones:a/b/c")
+    assert (found["nodes"], found["is_proven_cheapest"]) == ({"m5": 1}, True)
+    said = poller("size", "-f", file, "--node-type", small).out
+    assert said.startswith("4 of 4 pods would have no node, however many nodes there are")
+    far = workload("Deployment", "far", 2, "900m", topologySpreadConstraints=spread("far", "rack"))
+    said = poller("size", "-f", written(tmp_path / "far.yaml", far), "--node-type", M5).out
+    assert said.startswith(
+        "no choice was found that is enough, and there may be one: with 3 m5, 2 of 2 pods would have no node"
+    )
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,8 @@ def test_configurations_compared(poller: Run, tmp_path: Path) -> None:
     assert [each["nodes_used"] for each in found["configs"]] == [2, 1]
     assert [each["imbalance"]["cpu"] for each in found["configs"]] == [0, 0.5]
     assert [each["placed"] for each in found["configs"]] == [4, 4]
-    assert poller("compare", *options[:2], *options[:2], "--from", file, "--seed", "1").status == 0
+    for _ in range(3):  # with other seeds
+        assert poller("compare", *options[:2], *options[:2], "--from", file).status == 0
     assert "needs two configurations" in poller("compare", *options[:2], "--from", file).err
 
 

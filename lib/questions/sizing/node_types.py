@@ -31,7 +31,7 @@ MOST_NODES = 10_000
 
 @dataclass(frozen=True)
 class NodeType:
-    """A type of node. most: how many can be had.
+    """A type of node. most: how many can be had. kinds: so many of them differ, as their zones do.
 
     make: makes so many of them, with the pods that belong to each, as far as these are known.
     """
@@ -40,6 +40,7 @@ class NodeType:
     price: Decimal
     most: int
     make: Callable[[int], Sequence[NewNode]]
+    kinds: int = 1
 
 
 @dataclass
@@ -72,7 +73,13 @@ def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
     if without and len(without) < len(told):
         raise QuestionError(f"--node-type {without[0]}: price is missing; either all types have one or none")
     return [
-        NodeType(name, each.price or Decimal(1), each.most, partial(_made, name, each, utilization))
+        NodeType(
+            name,
+            each.price or Decimal(1),
+            each.most,
+            partial(_made, name, each, utilization),
+            kinds=len(each.zones) or 1,
+        )
         for name, each in told.items()
     ]
 

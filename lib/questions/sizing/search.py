@@ -1,13 +1,17 @@
-"""Finds the cheapest numbers of nodes on which all pods fit, and how sure that is."""
+"""Finds the cheapest numbers of nodes on which all pods fit, and how sure that is.
+
+More nodes can mean fewer pods: spread counts a node on which nothing fits, and scores send pods elsewhere. So
+a choice tells nothing of its parts. Proven is only what was tried, or has too little of what is requested.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from heapq import heappop, heappush
 from math import inf
 
 from lib.kube.objects import Pod
-from lib.questions.sizing.node_types import MOST_NODES
-from lib.questions.sizing.trying import Counts, Tried, Trying
+from lib.questions.sizing.trying import ORDERS, Counts, Tried, Trying
 
 MOST_TRIES = 300
 """So many cheaper choices are tried; if there are more, the answer isn't proven to be the cheapest."""
@@ -15,19 +19,23 @@ MOST_TRIES = 300
 MOST_CHOICES = 100_000
 """So many choices are looked at: most can't be enough, and aren't tried."""
 
+MOST_FOR_ORDERS = 64
+"""So many nodes are added at once where it depends on the order of arrival whether all fit."""
+
 
 @dataclass
 class Cheapest:
-    """The answer. counts: how many nodes of each type; None if no number of them is enough: then `missing`
-    says of pods why.
+    """The answer. counts: how many nodes of each type; None if none were found: then `missing` says of pods
+    why, on the nodes `tried`.
 
-    cheaper: how many cheaper choices were tried, such that all others have even fewer nodes. is_proven:
-    whether these are all. least: no choice can have a lower price. one_fewer: by type, which pod then has no
+    is_proven: nothing cheaper is enough; or nothing at all, if there are no counts. cheaper: how many cheaper
+    choices were tried. least: no choice can have a lower price. one_fewer: by type, which pod then has no
     node, and why.
     """
 
     counts: Counts | None
     missing: Mapping[str, str] = field(default_factory=dict)
+    tried: Counts = ()
     price: Decimal = Decimal(0)
     least: Decimal = Decimal(0)
     cheaper: int = 0
@@ -40,34 +48,72 @@ class Search:
 
     def __init__(self, tries: Trying, waiting: Sequence[Pod], say: Callable[[str], object]) -> None:
         self._tries, self._types, self._say = tries, tries.types, say
-        self._asked = tries.asked(waiting)
-        self._offers = [tries.offers(i) for i in range(len(self._types))]
+        self._nowhere, self._fitting = tries.alone(waiting)
+        self._offers = [
+            offer if fits else {} for offer, fits in zip(tries.offers(), self._fitting, strict=True)
+        ]
+        offered = {name for offer in self._offers for name in offer}
+        self._asked = {name: more for name, more in tries.asked(waiting).items() if name in offered}
         self._none = (0,) * len(self._types)
 
     def run(self) -> Cheapest:
         """Search."""
+        if self._nowhere:
+            return Cheapest(None, self._nowhere, is_proven=True)
         grown = self._grow()
         if isinstance(grown, Tried):
-            return Cheapest(None, grown.missing)
-        best = self._fewer(grown)
+            best, cheaper, is_proven = self._first()
+            if best is None:
+                missing = grown.missing or self._missing(grown.counts)
+                return Cheapest(None, missing, grown.counts, is_proven=is_proven)
+        else:
+            best, cheaper, is_proven = self._cheapest(self._fewer(grown))
+        found = Cheapest(best, price=self.price(best), cheaper=cheaper, is_proven=is_proven)
+        found.least = found.price if is_proven else self._least(found.price)
+        for i, number in enumerate(best):
+            if number and (missing := self._missing(_with(best, i, -1))):
+                found.one_fewer[self._types[i].name] = next(iter(missing.items()))
+        return found
+
+    def _cheapest(self, best: Counts) -> tuple[Counts, int, bool]:
+        """The cheapest choice, from one that is enough; how many cheaper ones were tried, and whether these
+        are all.
+        """
         for i in range(len(self._types)):
             best = self._alone(i, best)
-        cheaper, is_proven = 0, False
-        while not is_proven:
-            choices, is_proven = self._cheaper(self.price(best))
+        while True:
+            choices, are_all = self._cheaper(self.price(best))
             # Likely ones first: those that have most of what is asked.
             fitting = next((each for each in sorted(choices, key=self._scarcity) if self._fits(each)), None)
             if fitting is None:
-                cheaper = len(choices)
-                break
-            best, is_proven = self._fewer(fitting), False
-        found = Cheapest(best, {}, self.price(best), self._least(self.price(best)), cheaper, is_proven)
-        for i, number in enumerate(best):
-            if number:
-                fewer = _with(best, i, -1)
-                tried = next(each for order in range(3) if not (each := self._tries.place(fewer, order)).fits)
-                found.one_fewer[self._types[i].name] = next(iter(tried.missing.items()))
-        return found
+                return best, len(choices), are_all
+            best = self._fewer(fitting)
+
+    def _first(self) -> tuple[Counts | None, int, bool]:
+        """The first choice that is enough, the cheapest ones first; how many were tried before it, and
+        whether these are all that there are.
+        """
+        todo, tried = [(Decimal(0), self._none)], 0
+        for _ in range(MOST_CHOICES):
+            if not todo:
+                return None, tried, True
+            price, counts = heappop(todo)
+            last = max((i for i, number in enumerate(counts) if number), default=0)
+            for i in range(last, len(counts)):
+                if counts[i] < self._types[i].most:
+                    heappush(todo, (price + self._types[i].price, _with(counts, i, 1)))
+            if self._has_enough(counts):
+                if tried == MOST_TRIES:
+                    break
+                if self._fits(counts):
+                    return counts, tried, True
+                tried += 1
+        return None, tried, False
+
+    def _missing(self, counts: Counts) -> dict[str, str]:
+        """A pod that has no node then, and why; in the first order in which there is one."""
+        tried = (self._tries.place(counts, order) for order in range(ORDERS))
+        return next((each.missing for each in tried if each.missing), {})
 
     def price(self, counts: Counts) -> Decimal:
         """The price of so many nodes."""
@@ -84,12 +130,11 @@ class Search:
         Or what came of placing the pods, if no more nodes help.
         """
         counts, seen = self._none, self._tries.place(self._none, all_of_them=True)
+        more_for_orders = 1
         while not (seen.fits and self._fits(counts)):
-            if sum(counts) > MOST_NODES:
-                return seen
             steps = []
             for i, each in enumerate(self._types):
-                for more in (1, 2, 3):  # a pod may need several zones at once
+                for more in (1, 2, 3) if self._fitting[i] else ():  # a pod may need several zones at once
                     if counts[i] + more > each.most:
                         break
                     self._say(f"trying {sum(counts) + more} nodes: {len(seen.missing)} pods are missing")
@@ -98,20 +143,28 @@ class Search:
                     if placed > 0:
                         steps.append((placed / float(each.price * more), placed / more, i, more, tried))
                         break
-            if not steps and seen.fits:  # it depends on the order whether they fit: have one more
-                room = [i for i, each in enumerate(self._types) if counts[i] < each.most]
-                if not room:
+            if not steps and seen.fits:  # it depends on the order whether they fit: have more
+                room = [i for i, each in enumerate(self._types) if counts[i] < each.most and self._fitting[i]]
+                if not room or more_for_orders > MOST_FOR_ORDERS:
                     return seen
-                counts = _with(counts, min(room, key=lambda i: self._types[i].price), 1)
+                i = min(room, key=lambda i: self._types[i].price)
+                counts = _with(counts, i, min(more_for_orders, self._types[i].most - counts[i]))
+                more_for_orders *= 2
+                seen = self._tries.place(counts, all_of_them=True)
                 continue
             if not steps:  # say why: with some nodes of each type, if there are none yet
                 some = tuple(n or min(3, each.most) for each, n in zip(self._types, counts, strict=True))
-                return self._tries.place(some, all_of_them=True)
+                return min(
+                    self._tries.place(some, all_of_them=True), seen, key=lambda each: len(each.missing)
+                )
             _, per_node, i, more, tried = max(steps, key=lambda step: step[:2])
             jump = int(len(tried.missing) / per_node / 2)  # half of what is likely to be needed
             jump = min(jump, self._types[i].most - counts[i] - more)
-            counts = _with(counts, i, more + max(0, jump))
-            seen = self._tries.place(counts, all_of_them=True) if jump > 0 else tried
+            seen = tried
+            if jump > 0:
+                further = self._tries.place(_with(counts, i, more + jump), all_of_them=True)
+                seen = further if len(further.missing) < len(tried.missing) else tried
+            counts = seen.counts
         return counts
 
     def _fewer(self, counts: Counts) -> Counts:
@@ -140,31 +193,30 @@ class Search:
         return best
 
     def _cheaper(self, price: Decimal) -> tuple[list[Counts], bool]:
-        """The choices below a price to which no node can be added, of those that could be enough.
-
-        If none of them is enough, no choice with fewer nodes is. And whether these are all.
-        """
+        """The choices below a price that have enough of what is requested, and whether these are all."""
         found: list[Counts] = []
-        for looked_at, counts in enumerate(self._largest(0, price)):
+        for looked_at, counts in enumerate(self._below(price, self._none, 0)):
             if looked_at == MOST_CHOICES or len(found) == MOST_TRIES:
                 return found, False
-            if self.price(counts) < price and self._has_enough(counts):
+            if self._has_enough(counts):
                 found.append(counts)
         return found, True
 
-    def _largest(self, i: int, left: Decimal) -> Iterator[Counts]:
-        """All numbers of the types from i on for so much money, with as many of the last type as possible."""
-        each, is_last = self._types[i], i == len(self._types) - 1
-        most = int(left / each.price)
-        if is_last and most and most * each.price == left:  # it must cost less
-            most -= 1
-        most = min(most, each.most)
-        if is_last:
-            yield (most,)
-            return
-        for number in range(most, -1, -1):
-            for others in self._largest(i + 1, left - number * each.price):
-                yield (number, *others)
+    def _below(self, price: Decimal, counts: Counts, i: int) -> Iterator[Counts]:
+        """All choices below a price which have these numbers of the types before i, the largest first.
+
+        Once one has too little of what is requested, smaller ones are left out.
+        """
+        each, is_last = self._types[i], i == len(counts) - 1
+        most = int((price - self.price(counts)) / each.price)
+        for number in range(min(most, each.most), -1, -1):
+            chosen = _with(counts, i, number)
+            if is_last and self.price(chosen) < price:
+                yield chosen
+                if not self._has_enough(chosen):
+                    return
+            elif not is_last:
+                yield from self._below(price, chosen, i + 1)
 
     def _has(self, counts: Counts, name: str) -> int:
         """How much of a resource the nodes together have."""

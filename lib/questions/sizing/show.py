@@ -1,7 +1,7 @@
 """Shows which nodes are the cheapest."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from lib.questions.printing import Printer
 from lib.questions.sizing.node_types import NodeType
 from lib.questions.sizing.search import Cheapest
+from lib.questions.sizing.trying import Counts
 from lib.questions.verdict import Verdict, verdict
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.text import amount, count
@@ -39,7 +40,10 @@ class Sized:
     @property
     def numbers(self) -> dict[str, int]:
         """How many nodes of each type, but for types of which none is needed."""
-        counts = self.found.counts or ()
+        return self.named(self.found.counts or ())
+
+    def named(self, counts: Counts) -> dict[str, int]:
+        """Numbers of nodes by type, but for types of which there are none."""
         return {each.name: n for each, n in zip(self.types, counts, strict=bool(counts)) if n}
 
     def as_json(self) -> dict[str, Any]:
@@ -49,7 +53,8 @@ class Sized:
             "nodes": self.numbers if found.counts is not None else None,
             "price": float(found.price),
             "lower_bound": float(found.least),
-            "is_proven_cheapest": found.is_proven,
+            "is_proven_cheapest": found.is_proven and found.counts is not None,
+            "is_proven_impossible": found.is_proven and found.counts is None,
             "cheaper_tried": found.cheaper,
             "placements_tried": self.tried,
             "one_fewer": {
@@ -57,6 +62,7 @@ class Sized:
             },
             "pods": self.pods,
             "missing": dict(found.missing),
+            "missing_on": self.named(found.tried),
         }
 
 
@@ -65,15 +71,14 @@ def show_size(answer: Sized, out: Printer) -> None:
     found = answer.found
     pods, more = count(answer.pods, "pod"), "more " if answer.more else ""
     if found.counts is None:
-        out.heading(f"{len(found.missing):,} of {pods} would have no node, however many nodes there are")
+        out.heading(_impossible(answer))
         out.items(f"{pod}: {message}" for pod, message in out.first([*found.missing.items()], MISSING))
         return
     total = sum(answer.numbers.values())
-    named = " + ".join(f"{number:,} {name}" for name, number in answer.numbers.items())
     if not total:
         out.heading(f"no {more}nodes are needed: all of {pods} fit")
         return
-    out.heading(f"{pods} fit on {count(total, f'{more}node')} for {found.price}: {named}")
+    out.heading(f"{pods} fit on {count(total, f'{more}node')} for {found.price}: {_choice(answer.numbers)}")
     _show_types(answer, out)
     out.gap()
     for name, (pod, message) in found.one_fewer.items():
@@ -81,12 +86,28 @@ def show_size(answer: Sized, out: Printer) -> None:
     out.line(_how_sure(found))
 
 
+def _choice(numbers: Mapping[str, int]) -> str:
+    return " + ".join(f"{number:,} {name}" for name, number in numbers.items())
+
+
+def _impossible(answer: Sized) -> str:
+    """That no nodes were found, and whether there are none."""
+    found = answer.found
+    without = f"{len(found.missing):,} of {count(answer.pods, 'pod')} would have no node"
+    if not found.tried:
+        return f"{without}, however many nodes there are"
+    nodes = _choice(answer.named(found.tried)) or "no more nodes"
+    if found.is_proven:
+        return f"no choice of these nodes is enough: with {nodes}, {without}"
+    return f"no choice was found that is enough, and there may be one: with {nodes}, {without}"
+
+
 def _how_sure(found: Cheapest) -> str:
     if found.is_proven and found.cheaper:
-        largest = "the largest cheaper choice was"
+        tried = "the only cheaper choice that has enough of what the pods request was"
         if found.cheaper > 1:
-            largest = f"the {found.cheaper:,} largest cheaper choices were"
-        return f"Nothing cheaper does: {largest} tried."
+            tried = f"all {found.cheaper:,} cheaper choices that have enough of what the pods request were"
+        return f"Nothing cheaper does: {tried} tried."
     if found.is_proven:
         return "Nothing cheaper does: it would have too little of what the pods request."
     least = f"{found.least:.4f}".rstrip("0").rstrip(".")

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import islice
 from random import Random
 
 from msgspec.structs import replace
@@ -17,13 +19,31 @@ from lib.questions.sizing.node_types import NodeType
 from lib.questions.snapshot import Snapshot
 from lib.questions.trial import decisions, new_pods
 from lib.questions.what_if import moved
+from lib.scheduling.decision import counted
 from lib.scheduling.edits import with_required_nodes
 from lib.scheduling.node_info import NodeInfo, amount_left, pods_left
+from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.resources import Resources, pod_requests, total
+from lib.scheduling.status import Rejection
 from lib.scheduling.workloads import controller_of
 
 ORDERS = 3
 """All pods must fit in so many orders of arrival: controllers create them side by side."""
+
+BY_NODE = (
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "NodeDeclaredFeatures",
+)
+"""Plugins that reject a node for what it is, and for what is on it: other nodes don't help."""
 
 Counts = tuple[int, ...]
 """How many nodes of each type."""
@@ -33,9 +53,10 @@ Counts = tuple[int, ...]
 class Tried:
     """What came of placing all pods. missing: pods without a node, each with the reason.
 
-    nodes: the new nodes with all that is on them.
+    nodes: the new nodes with all that is on them. counts: how many of each type.
     """
 
+    counts: Counts = ()
     missing: dict[str, str] = field(default_factory=dict)
     nodes: list[NodeInfo] = field(default_factory=list)
 
@@ -71,21 +92,58 @@ class Trying:
         return [new.pod for new in self._new(decider) if not new.node_name]
 
     def asked(self, waiting: Sequence[Pod]) -> Resources:
-        """What pods request more than is free on the nodes that there are already; pods are a resource."""
+        """What pods request more than is free on the nodes that there are already; pods are a resource.
+
+        Nothing, if a configuration lets pods be on nodes without room for them.
+        """
         decider, _ = self._decider((0,) * len(self.types), MACHINE.random(0))
-        nodes = (node for node in decider.cache.nodes.values() if not node.node.spec.unschedulable)
+        for pod in waiting:
+            if not any(isinstance(each, NodeResourcesFit) for each in decider.profile_of(pod).plugins):
+                return {}
+        nodes = decider.cache.nodes.values()
         free = total({name: max(0, left) for name, left in _left(node).items()} for node in nodes)
         requests = {"pods": len(waiting), **total(map(pod_requests, waiting))}
         return {name: more for name, amount in requests.items() if (more := amount - free.get(name, 0)) > 0}
 
-    def offers(self, index: int) -> Resources:
-        """What a node of a type has for pods: without what its DaemonSets' pods request."""
-        counts = tuple(int(i == index) for i in range(len(self.types)))
+    def offers(self) -> list[Resources]:
+        """The most that a node of each type has for pods: without what its DaemonSets' pods request."""
+        decider, by_type, _ = self._of_each_kind()
+        return [
+            reduce(_larger, (_left(decider.cache.nodes[name]) for name in usable), {}) for usable in by_type
+        ]
+
+    def alone(self, waiting: Sequence[Pod]) -> tuple[dict[str, str], list[bool]]:
+        """The pods that fit on no node, however many there are, each with the reason; and of each type,
+        whether any pod could ever be on one of its nodes.
+        """
+        decider, by_type, unusable = self._of_each_kind()
+        nowhere, could_fit = {}, set[str]()
+        for pod in waiting:
+            rejected = decider.rejections(pod)
+            here = {name for name in decider.cache.nodes if not _is_final(rejected.get(name))}
+            if not here:
+                nowhere[str(pod)] = counted(len(rejected), rejected)
+            elif here <= unusable.keys():
+                nowhere |= dict(unusable.values())
+            could_fit |= here
+        return nowhere, [bool(could_fit.intersection(usable)) for usable in by_type]
+
+    def _of_each_kind(self) -> tuple[Decider, list[list[str]], dict[str, tuple[str, str]]]:
+        """The cluster with a node of each kind more, on which DaemonSets' pods are alone.
+
+        By type, the names of nodes on which these have room; of the other nodes, which pod hasn't, and why.
+        """
+        counts = tuple(min(each.kinds, each.most) for each in self.types)
         decider, made = self._decider(counts, MACHINE.random(0))
+        unusable = {}
         for new in self._new(decider):
-            if new.node_name == made[0]:
-                decider.place_on(new.pod, made[0])
-        return _left(decider.cache.nodes[made[0]])
+            if new.node_name in made:
+                decision = decider.place_on(new.pod, new.node_name, preempts=False)
+                if not node_of(decision):
+                    unusable[new.node_name] = str(new.pod), decision.message
+        names = iter(made)
+        by_type = [[name for name in islice(names, number) if name not in unusable] for number in counts]
+        return decider, by_type, unusable
 
     # --- tries ------------------------------------------------------------------------------------------
 
@@ -104,7 +162,7 @@ class Trying:
         if order:
             random.shuffle(new)
             new.sort(key=lambda each: (not each.node_name, -each.pod.spec.priority))
-        tried = Tried()
+        tried = Tried(counts)
         for decision in decisions(new, decider, preempts=False):
             if not node_of(decision):
                 tried.missing[str(decision.pod)] = decision.message
@@ -144,6 +202,15 @@ class Trying:
             if each.refused:
                 raise QuestionError(f"{each.workload}: {each.refused}")
         return sorted(new, key=lambda each: (not each.node_name, -each.pod.spec.priority))
+
+
+def _is_final(rejection: Rejection | None) -> bool:
+    """Whether a node rejects a pod, and will however many other nodes and pods there are."""
+    return rejection is not None and rejection.plugin in BY_NODE
+
+
+def _larger(one: Resources, other: Resources) -> Resources:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
 def _left(node: NodeInfo) -> Resources:

@@ -67,8 +67,20 @@ def test_who_is_evicted_arrives_again(poller: Run, tmp_path: Path) -> None:
         a_pod("urgent", "3", "20s", "30s", priorityClassName="urgent"),
     )
     found = figures(poller, trace, "--nodes", nodes)
-    assert (found["placed"], found["pending"], found["evictions"]) == (3, 0, 1)
+    assert (found["arrived"], found["placed"], found["pending"], found["evictions"]) == (2, 2, 0, 1)
     assert found["ended_at_seconds"] >= 110.0  # the one that was evicted runs for its whole time again
+    assert found["wait_seconds"]["p99"] == pytest.approx(30, abs=2)  # not the 20 s for which it ran
+
+
+def test_waits_of_pods_that_never_get_a_node_count(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    trace = written(
+        tmp_path / "trace.yaml", *(a_pod(f"p{i}", "1" if i < 3 else "5", f"{i}s") for i in range(5))
+    )
+    assert figures(poller, trace, "--nodes", nodes)["wait_seconds"] == {"p50": 0.0, "p95": None, "p99": None}
+    rows = [line.split() for line in poller("replay", trace, "--nodes", nodes).out.splitlines()]
+    assert ["wait,", "p50", "0.0", "s"] in rows
+    assert ["wait,", "p95", "never"] in rows
 
 
 def test_what_fits_nowhere_is_pending_at_the_end(poller: Run, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def ask_replay(options: ReplayOptions) -> Verdict:
         print_csv(replays)
     else:
         show_replays(replays, Printer())
-    return verdict(all(each.complete and not each.pending for each in replays))
+    return verdict(all(each.complete and not (each.pending or each.gave_up) for each in replays))
 
 
 def _read(options: ReplayOptions) -> tuple[Snapshot, Trace]:

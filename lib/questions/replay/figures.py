@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import inf, isfinite, nan
 from typing import Any
 
 from lib.kube.objects import Node, Pod
@@ -60,6 +61,9 @@ class Figures:
 
     main: the resource that `arrived` is measured in. typical: kinds of pods, as their requests, and which
     share of the pods each is. note_placed: is told of each pod that got a node.
+
+    Of the pods that arrived, those that were placed have a node, or ran until they ended; an evicted one is
+    pending again. gave_up: they were deleted before they had a node.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Figures:
     arrived: int = 0
     placed: int = 0
     pending: int = 0
+    gave_up: int = 0
     evictions: int = 0
     decisions: int = 0
     errors: int = 0
@@ -78,7 +83,10 @@ class Figures:
     ended_at: float = 0.0
     fragmentation: float = 0.0
     waits: Counter[float] = field(default_factory=Counter)
-    """How many pods waited how long, in three digits: it doesn't grow with the number of pods."""
+    """How many waits took how long, in three digits: it doesn't grow with the number of pods.
+
+    A wait is from when a pod arrived, or was evicted, until it got a node.
+    """
     rows: list[Row] = field(default_factory=list)
     points: list[tuple[float, float, int, int]] = field(default_factory=list)
     """For plots: the time, the main resource's allocated percent, pending pods, used nodes."""
@@ -103,10 +111,10 @@ class Figures:
             self.errors += 1
             self.first_error = self.first_error or f"{decision.pod}: {decision.message}"
 
-    def placed_pod(self, arrival: Arrival, pod: Pod, now: float) -> None:
+    def placed_pod(self, arrival: Arrival, pod: Pod, now: float, waited: float) -> None:
         """A pod got a node."""
         self.placed += 1
-        self.waits[float(f"{now - arrival.at:.3g}")] += 1
+        self.waits[float(f"{waited:.3g}")] += 1
         self.note_placed(arrival, pod, now)
         self.running_pod(pod, now)
 
@@ -174,12 +182,15 @@ class Figures:
     # --- at the end -------------------------------------------------------------------------------------
 
     def wait(self, share: float) -> float:
-        """The wait that this share of the placed pods did not exceed; nan if no pod was placed."""
-        if not self.waits:
-            return float("nan")
-        ordered = sorted(self.waits)
-        up_to = [*accumulate(self.waits[each] for each in ordered)]
-        return ordered[bisect_right(up_to, min(self.placed - 1, int(share * self.placed)))]
+        """The wait that this share of all waits did not exceed; those that never got a node are infinite.
+
+        nan if no pod has arrived.
+        """
+        ordered = [*sorted(self.waits), inf]
+        counts = [self.waits[each] for each in ordered[:-1]] + [self.pending + self.gave_up]
+        up_to = [*accumulate(counts)]
+        total = up_to[-1]
+        return ordered[bisect_right(up_to, min(total - 1, int(share * total)))] if total else nan
 
     def allocated(self, name: str) -> tuple[float, float, float]:
         """The allocated percent of a resource: the mean over time, the peak, and at the end."""
@@ -199,10 +210,12 @@ class Figures:
             "arrived": self.arrived,
             "placed": self.placed,
             "pending": self.pending,
+            "gave_up": self.gave_up,
             "evictions": self.evictions,
-            "wait_seconds": {f"p{int(100 * share)}": self.wait(share) for share in (0.5, 0.95, 0.99)}
-            if self.waits
-            else {},
+            "wait_seconds": {
+                f"p{int(100 * share)}": wait if isfinite(wait := self.wait(share)) else None
+                for share in (0.5, 0.95, 0.99)
+            },
             "allocated_percent": {
                 name: dict(zip(("mean", "peak", "end"), self.allocated(name), strict=True))
                 for name in self._means

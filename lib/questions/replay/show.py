@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
-from math import isnan
+from math import isinf, isnan
 from pathlib import Path
 
 from lib.kube.objects import Pod
@@ -30,6 +30,7 @@ def show_replays(replays: Sequence[Figures], out: Printer) -> None:
         ("pods that arrived", *(f"{each.arrived:,}" for each in replays)),
         ("placed", *(f"{each.placed:,}" for each in replays)),
         ("pending at the end", *(f"{each.pending:,}" for each in replays)),
+        ("deleted before they had a node", *(f"{each.gave_up:,}" for each in replays)),
         ("evicted", *(f"{each.evictions:,}" for each in replays)),
         *(
             (f"wait, p{int(100 * share)}", *(_time(each.wait(share)) for each in replays))
@@ -97,6 +98,8 @@ def _time(seconds: float) -> str:
     """`1:02:03` for long waits, `4.0 s` for short ones."""
     if isnan(seconds):
         return "-"
+    if isinf(seconds):
+        return "never"
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
 
 

@@ -59,8 +59,9 @@ class World:
         by_name = dict(zip(self._names, profiles, strict=True))
         self.queue = SchedulingQueue(by_name, times, lives=self.cache.lives)
         self._figures = figures
-        self._waiting: dict[str, tuple[Arrival, Pod]] = {}  # by the pod's key: those that have no node
-        self._running: dict[str, tuple[Arrival, Pod]] = {}  # likewise, those that have one
+        # By the pod's key: those that have no node, and since when; likewise, those that have one.
+        self._waiting: dict[str, tuple[Arrival, Pod, float]] = {}
+        self._running: dict[str, tuple[Arrival, Pod]] = {}
         self._ends: list[tuple[float, int, str, Pod]] = []  # a heap; a pod that isn't the same by then stays
         self._numbers = count()
         # By kind: which plugins reject such a pod, and why, as long as no pod gets or leaves a node.
@@ -88,15 +89,16 @@ class World:
                 _, _, key, pod = heappop(self._ends)
                 if self._running.get(key, (None, None))[1] is pod:
                     self._end(key, evicted=False)
-                elif self._waiting.get(key, (None, None))[1] is pod:
+                elif self._waiting.get(key, (None, None, 0))[1] is pod:
                     del self._waiting[key]
+                    self._figures.gave_up += 1
                     self._apply(Change(Kind.DELETED, pod))
             while event and event[0] <= self.now:
                 self._happen(event[1])
                 event = next(events, None)
             arrived = []
             while arrival and arrival.at <= self.now:
-                self._arrive(arrival)
+                self._arrive(arrival, arrival.at)
                 arrived.append(arrival)
                 arrival = next(coming, None)
             if self._place():
@@ -105,14 +107,14 @@ class World:
             tick_at = self.now + TICK if is_to_be_tried else inf
             yield arrived
 
-    def _arrive(self, arrival: Arrival) -> None:
+    def _arrive(self, arrival: Arrival, since: float) -> None:
         pod = arrival.pod()
         if pod.spec.scheduler_name not in self._schedulers:
             pod = with_parts(pod, spec={"scheduler_name": self._names[0]})
         key = pod_key(pod)
         if key in self._waiting or key in self._running:
             raise QuestionError(f"pod {pod} arrives at {arrival.at:g} s, while another of that name is there")
-        self._waiting[key] = arrival, pod
+        self._waiting[key] = arrival, pod, since
         self._end_at(arrival.leaves_at, key, pod)
         self._apply(Change(Kind.ADDED, pod))
 
@@ -174,10 +176,10 @@ class World:
         if decision.outcome == Outcome.SCHEDULED:
             bound = with_parts(pod, spec={"node_name": decision.node_name})
             self._apply(Change(Kind.MODIFIED, bound, pod))
-            arrival, _ = self._waiting.pop(uid)
+            arrival, _, since = self._waiting.pop(uid)
             self._running[uid] = arrival, bound
             self._end_at(min(self.now + arrival.runs_for, arrival.leaves_at), uid, bound)
-            self._figures.placed_pod(arrival, bound, self.now)
+            self._figures.placed_pod(arrival, bound, self.now, self.now - since)
             return True
         if decision.outcome == Outcome.WAITING:
             self.cache.lives.hold(uid, decision.message)
@@ -198,11 +200,12 @@ class World:
                 self._leave(pod, evicted=True)
 
     def _end(self, key: str, *, evicted: bool) -> None:
-        """A pod has left its node. One that was evicted arrives again, as its controller would see to."""
+        """A pod has left its node. One that was evicted arrives again now, as its controller would see to."""
         arrival, pod = self._running.pop(key)
         self._leave(pod, evicted=evicted)
         if evicted:
-            self._arrive(arrival)
+            self._figures.placed -= 1
+            self._arrive(arrival, self.now)
 
     def _leave(self, pod: Pod, *, evicted: bool) -> None:
         self._apply(Change(Kind.DELETED, pod))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from lib.kube.objects import NamedObject, NodeSelector, Object, ObjectMeta, PodCondition, Time, Value
+from lib.kube.objects import NamedObject, NodeSelector, Object, PodCondition, Time, Value
 
 Amount = Annotated[
     str, msgspec.Meta(pattern=r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$")
@@ -314,16 +314,9 @@ class ResourceClaimStatus(Object):
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ClaimMeta(ObjectMeta):
-    """A claim's metadata. Finalizers keep it from being deleted."""
-
-    finalizers: tuple[str, ...] = ()
-
-
 class ResourceClaim(NamedObject):
     """resource.k8s.io/v1 ResourceClaim."""
 
-    metadata: ClaimMeta
     spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
 

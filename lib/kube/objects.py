@@ -95,6 +95,8 @@ class ObjectMeta(Names):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
+    finalizers: tuple[str, ...] = ()
+    deletion_grace_period_seconds: int = 0
 
 
 class NamedObject(Object, tag_field="kind", tag=True):
@@ -425,6 +427,7 @@ class PodStatus(Object):
     resource_claim_statuses: list[PodResourceClaimStatus] = []
 
 
+FINISHED = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """A field selector. Pods that have finished use no resources, whichever scheduler placed them."""
 
@@ -513,6 +516,8 @@ class PodDisruptionBudgetStatus(Object):
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
+    expected_pods: int = 0
+    conditions: list[PodCondition] = []
     disrupted_pods: dict[str, Time] = {}
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from lib.kube.escaping import escaped
-from lib.kube.objects import Pod
 from lib.kube.selectors import selects
 from lib.kube.system import MACHINE
 from lib.questions.admission import ServerSaid, not_asked
@@ -30,7 +29,13 @@ from lib.questions.show import show_compare, show_room, show_trial
 from lib.questions.show_drain import show_drain
 from lib.questions.show_why import show_pending, show_why
 from lib.questions.sizing.command import ask_size
-from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_devices, look_up_pod_groups
+from lib.questions.snapshot import (
+    Snapshot,
+    look_up_controllers,
+    look_up_devices,
+    look_up_for_drain,
+    look_up_pod_groups,
+)
 from lib.questions.subjects import Subject, find_pods, parse_selector, subject
 from lib.questions.trial import Placing, new_pods
 from lib.questions.verdict import Verdict
@@ -169,16 +174,17 @@ def ask_drain(
 ) -> Verdict:
     """What would kubectl drain do: who leaves in which wave, where do they go, and where does it stick?
 
-    Exit 0: all are evicted, and have other nodes. 3: not all. 4: some need devices.
+    Exit 0: all are evicted, and have other nodes. 3: not all. 4: some need devices, or nobody knows when
+    they are gone.
     """
     with common.api() as api:
         snapshot = common.read(api)
         nodes = [each.metadata.name for each in nodes_named(snapshot, node)]
         if api:
-            look_up_controllers(
-                api, snapshot, [pod for pod in snapshot.of(Pod) if pod.spec.node_name in nodes]
-            )
-    return common.ask(snapshot, Draining(nodes, common.decider(snapshot)), "moving pods", show_drain)
+            look_up_for_drain(api, snapshot, nodes)
+    return common.ask(
+        snapshot, Draining(nodes, common.decider(snapshot), snapshot), "moving pods", show_drain
+    )
 
 
 def ask_save(

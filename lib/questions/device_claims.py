@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lib.kube.devices import ClaimMeta, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
-from lib.kube.objects import OwnerReference, Pod, PodResourceClaimStatus
+from lib.kube.devices import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
+from lib.kube.objects import ObjectMeta, OwnerReference, Pod, PodResourceClaimStatus
 from lib.kube.resource_claims import may_be_of_device_class
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -44,7 +44,7 @@ def add_resource_claims(pod: Pod, templates: Sequence[ResourceClaimTemplate], ca
         if template is None:
             continue
         name = f"{pod.metadata.name}-{named.name}"
-        metadata = ClaimMeta(name=name, namespace=namespace, uid=f"{pod.metadata.uid}-{named.name}")
+        metadata = ObjectMeta(name=name, namespace=namespace, uid=f"{pod.metadata.uid}-{named.name}")
         metadata.owner_references = [owner]
         cache.devices.put(ResourceClaim(metadata, template.spec.spec))
         pod.status.resource_claim_statuses.append(PodResourceClaimStatus(named.name, name))

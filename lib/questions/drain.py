@@ -9,14 +9,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lib.kube.objects import CORDON_TAINT, Node, Pod, PodDisruptionBudget, Taint, with_parts
+from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider, Placed, without_node
+from lib.questions.leaving import leaving_text
+from lib.questions.snapshot import DaemonSet, Snapshot
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
-from lib.scheduling.workloads import belongs_to_node, controller_of
+from lib.scheduling.text import count, listed, verb
+from lib.scheduling.workloads import MIRROR, belongs_to_node, controller_of
 
 EXPLAINED = 3
 """For at most so many pods that fit nowhere, each of another controller, the reason is explained in full."""
+
+OF_JOBS = "batch.kubernetes.io/job-tracking"
+"""The finalizer of a Job's pods, which the Job's controller removes by itself."""
 
 MANY_BUDGETS = "it has more than one disruption budget, which the eviction subresource does not support"
 """In the API server's words, why such a pod can't be evicted."""
@@ -26,7 +33,8 @@ MANY_BUDGETS = "it has more than one disruption budget, which the eviction subre
 class Moved:
     """A pod of a drained node, and what came of placing it again: None if nothing makes it again.
 
-    wave: when it is evicted; None if it never is, because of `budgets`, or for the reason `stuck`.
+    wave: when it is evicted; None if it never is, because of `budgets`, or for the reason `stuck`. held_by:
+    what keeps it from ending, if it is being deleted, or has finalizers.
     displaced_by: the pod that it was preempted for, if that is why it moves. unready: whether its budget lets
     it go because it isn't ready.
     """
@@ -34,8 +42,9 @@ class Moved:
     pod: Pod
     from_node: str
     again: Placed | None = None
-    budgets: tuple[str, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
     stuck: str = ""
+    held_by: str = ""
     unready: bool = False
     wave: int | None = None
     displaced_by: str = ""
@@ -44,6 +53,52 @@ class Moved:
     def to_node(self) -> str:
         """Its new node; "" if there is none."""
         return self.again.node_name if self.again else ""
+
+    @property
+    def why_held(self) -> dict[str, "WhyHeld"]:
+        """By the budgets that don't allow its eviction, why."""
+        return {str(each): WhyHeld.of(each, self.pod) for each in self.budgets}
+
+
+@dataclass(frozen=True)
+class WhyHeld:
+    """Why a budget allows no disruption of a pod. condition: the disruption controller's words, if it failed.
+
+    helps: whether `unhealthyPodEvictionPolicy: AlwaysAllow` would let the pod go.
+    """
+
+    healthy: int
+    must_be_healthy: int
+    pods: int
+    condition: str
+    always_allow_would_help: bool
+
+    @classmethod
+    def of(cls, budget: PodDisruptionBudget, pod: Pod) -> "WhyHeld":
+        """Why this budget holds this pod."""
+        status, policy = budget.status, budget.spec.unhealthy_pod_eviction_policy
+        said = [
+            f"{each.reason}: {each.message}"
+            for each in status.conditions
+            if each.type == "DisruptionAllowed" and each.status == "False" and each.message
+        ]
+        helps = pod.status.phase == "Running" and not _is_ready(pod) and policy != "AlwaysAllow"
+        return cls(
+            status.current_healthy, status.desired_healthy, status.expected_pods, "".join(said[:1]), helps
+        )
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        why = [self.condition] if self.condition else []
+        if not why and self.pods and self.healthy <= self.must_be_healthy:
+            healthy = (
+                f"{self.healthy:,} of its {count(self.pods, 'pod')} {verb(self.healthy, 'is', 'are')} healthy"
+            )
+            why = [f"{healthy}, and {self.must_be_healthy:,} must be"]
+        if self.always_allow_would_help:
+            why += ["with unhealthyPodEvictionPolicy: AlwaysAllow it would let the pod go, which isn't ready"]
+        return "; ".join(why)
 
 
 @dataclass
@@ -72,8 +127,13 @@ class Drain:
 
     @property
     def bare(self) -> list[Moved]:
-        """The pods that nothing makes again."""
-        return [each for each in self.moved if not each.again]
+        """The pods that nothing makes again; but for those that have finished."""
+        return [each for each in self.moved if not each.again and not each.pod.has_finished]
+
+    @property
+    def lingering(self) -> list[Moved]:
+        """The pods that are being deleted already: kubectl waits until they are gone."""
+        return [each for each in self.moved if each.held_by and each.pod.metadata.deletion_timestamp]
 
     @property
     def options(self) -> dict[str, list[str]]:
@@ -89,10 +149,13 @@ class Drain:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether all pods are evicted, and those that are made again have other nodes."""
+        """Whether all pods are evicted, and those that are made again have other nodes.
+
+        Unknown if nobody knows when one that is being deleted is gone.
+        """
         homeless = [each.again for each in self.homeless if each.again]
-        sure = bool(self.held) or not homeless or any(each.knows_devices for each in homeless)
-        return verdict(not homeless and not self.held, sure=sure)
+        sure = not self.lingering if not homeless else any(each.knows_devices for each in homeless)
+        return verdict(not homeless and not self.held, sure=sure or bool(self.held))
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer, but for the verdict."""
@@ -108,7 +171,10 @@ class Drain:
                     "message": placed.message,
                     "victims": [str(victim) for victim in placed.victims],
                     "unprotected_victims": placed.unprotected,
-                    "budgets": each.budgets,
+                    "budgets": [str(budget) for budget in each.budgets],
+                    "why_budgets": each.why_held,
+                    "held_by": each.held_by or None,
+                    "finished": each.pod.has_finished,
                     "stuck": each.stuck or None,
                     "wave": each.wave,
                     "displaced_by": each.displaced_by or None,
@@ -128,24 +194,40 @@ class Draining:
     A pod that is evicted is made again, placed, and taken to become ready; so its budget allows the next one.
     """
 
-    def __init__(self, names: Sequence[str], decider: Decider) -> None:
+    def __init__(self, names: Sequence[str], decider: Decider, snapshot: Snapshot) -> None:
         self.answer = Drain([*names])
         self._decider = decider
+        known = snapshot.objects.get(DaemonSet)
+        self._daemon_sets = None if known is None else {*map(str, known)}
         self._by_node: list[list[Pod]] = []
         for node in [decider.cache.nodes[name] for name in names]:
             pods = sorted(node.pods, key=lambda pod: -pod.spec.priority)
-            self.answer.stay += [pod for pod in pods if belongs_to_node(pod)]
-            self._by_node.append([pod for pod in pods if not belongs_to_node(pod)])
+            pods += [pod for pod in snapshot.finished if pod.spec.node_name == node.name]
+            self.answer.stay += [pod for pod in pods if self._stays(pod)]
+            self._by_node.append([pod for pod in pods if not self._stays(pod)])
             decider.set_node(cordoned(node.node))
         self.answer.with_local_data = [
             pod
             for pods in self._by_node
             for pod in pods
-            if any(each.empty_dir is not None for each in pod.spec.volumes)
+            if any(each.empty_dir is not None for each in pod.spec.volumes) and not pod.has_finished
         ]
 
     def __len__(self) -> int:
         return sum(map(len, self._by_node))
+
+    def _stays(self, pod: Pod) -> bool:
+        """Whether kubectl leaves a pod alone: a static one, or one of a DaemonSet that is there."""
+        if pod.has_finished or self._is_orphan(pod):
+            return MIRROR in pod.metadata.annotations
+        return belongs_to_node(pod)
+
+    def _is_orphan(self, pod: Pod) -> bool:
+        """Whether the DaemonSet of a pod is gone."""
+        owner = controller_of(pod)
+        if self._daemon_sets is None or owner is None or owner.kind != "DaemonSet":
+            return False
+        return f"{owner.namespace}/{owner.name}" not in self._daemon_sets
 
     def steps(self) -> Iterator[Moved]:
         """Yields the result for each pod; the answer is complete at the end."""
@@ -182,7 +264,7 @@ class Draining:
         return found
 
     def _guards_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp:
+        if pod.status.phase == "Pending" or pod.has_finished or pod.metadata.deletion_timestamp:
             return []
         return self._decider.guards_of(pod)
 
@@ -192,7 +274,7 @@ class Draining:
         unready = [pod for pod in pods if pod not in charged and self._is_to_become_ready(pod)]
         self._decider.leave(charged)
         for pod in pods:
-            if pod not in charged:
+            if pod not in charged and not pod.has_finished:
                 self._decider.remove(pod)
         again = set[str]()
         for pod in pods:
@@ -213,7 +295,7 @@ class Draining:
         for pod in pods:
             found = self._budgets_of(pod)
             stuck = MANY_BUDGETS if len(found) > 1 else ""
-            full = tuple(str(each) for each in found if each.status.disruptions_allowed < 1)
+            full = tuple(each for each in found if each.status.disruptions_allowed < 1)
             moved = Moved(pod, pod.spec.node_name, budgets=() if stuck else full, stuck=stuck)
             self._decider.remove(pod)
             yield from self._placed(moved)
@@ -221,7 +303,9 @@ class Draining:
     def _placed(self, moved: Moved) -> Iterator[Moved]:
         """A pod with its new node, and then those that it preempts with theirs."""
         controller = controller_of(moved.pod)
-        if controller is None:
+        if not moved.displaced_by:
+            moved = replace(moved, held_by=_held_by(moved.pod))
+        if controller is None or moved.pod.has_finished or self._is_orphan(moved.pod):
             self.answer.moved.append(moved)
             yield moved
             return
@@ -248,6 +332,15 @@ class Draining:
             if not any(node.metadata.name in self.answer.nodes for fix in each.fixes for node in fix.nodes)
         ]
         return why
+
+
+def _held_by(pod: Pod) -> str:
+    """What keeps a pod from ending."""
+    if pod.metadata.deletion_timestamp:
+        return leaving_text(pod, MACHINE.now())
+    finalizers = [each for each in pod.metadata.finalizers if each != OF_JOBS]
+    what = verb(len(finalizers), "finalizer", "finalizers")
+    return f"{what} {listed(finalizers)} must be removed before it is gone" if finalizers else ""
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -162,6 +162,7 @@ def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:
         snapshot.note(f"{file}: {kind} {name} can't be read and is left out: {error}")
         return
     if isinstance(read, Pod) and read.has_finished:
+        snapshot.finished.append(read)
         return
     snapshot.of(KINDS[kind]).append(read)
 

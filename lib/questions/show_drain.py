@@ -1,11 +1,14 @@
 """Prints, for people, what a drain of nodes would do."""
 
+from collections.abc import Sequence
+
 from lib.questions.drain import Drain, Moved
 from lib.questions.printing import Printer
 from lib.questions.show import in_spite_of
 from lib.questions.show_why import show_nowhere
 from lib.questions.verdict import Verdict
 from lib.scheduling.text import count, listed, names, verb
+from lib.scheduling.workloads import controller_of
 
 
 def show_drain(drain: Drain, out: Printer) -> None:
@@ -13,13 +16,13 @@ def show_drain(drain: Drain, out: Printer) -> None:
     out.heading(_headline(drain))
     if drain.held:
         out.line(_stuck(drain))
-    rows = [
-        (f"wave {each.wave}" if each.wave else "", f"{each.pod} {_way(each)}")
-        for each in sorted(drain.moved, key=lambda each: bool(each.to_node) and not each.budgets)
-    ]
+    for each in drain.lingering:
+        out.line(f"kubectl drain waits until {each.pod} is gone: {each.held_by}")
+    moved = sorted(drain.moved, key=lambda each: bool(each.to_node) and not each.budgets)
+    rows = [(f"wave {each.wave}" if each.wave else "", f"{each.pod} {_way(each)}") for each in moved]
     shown = out.first(rows)
     out.pairs(shown, numbers=True)
-    out.more(len(rows) - len(shown), "more pod", " that would have a node")
+    out.more(len(rows) - len(shown), "more pod", f": {_rest(moved[len(shown) :])}")
     if drain.stay:
         stays = verb(len(drain.stay), "stays", "stay")
         out.line(f"{count(len(drain.stay), 'pod')} of DaemonSets, or static, {stays}.")
@@ -41,17 +44,39 @@ def _headline(drain: Drain) -> str:
     if drain.homeless:
         unknown = drain.verdict == Verdict.UNKNOWN
         found.append(f"{len(drain.homeless):,} {'may' if unknown else 'would'} have no node")
+    finished = sum(each.pod.has_finished for each in drain.moved)
     gone = sum(not each.displaced_by for each in drain.bare)
     if not found:
         works = f"it works in {count(drain.waves, 'wave')}"
-        found.append(works if gone == many else f"all {'others ' * bool(gone)}would have a node; {works}")
+        found.append(
+            works
+            if gone + finished == many
+            else f"all {'others ' * bool(gone or finished)}would have a node; {works}"
+        )
     for_good = f"{gone:,} of them {verb(gone, 'is', 'are')} gone for good, " if gone else ""
-    return f"{nodes}: {count(many, 'pod')} to evict, {for_good}{listed(found)}"
+    ended = f"{finished:,} of them {verb(finished, 'has', 'have')} finished, " if finished else ""
+    return f"{nodes}: {count(many, 'pod')} to evict, {ended}{for_good}{listed(found)}"
+
+
+def _rest(moved: Sequence[Moved]) -> str:
+    """How many of the pods that aren't shown would have a node, and how many wouldn't."""
+    there = sum(bool(each.to_node) for each in moved)
+    nowhere = sum(each.again is not None and not each.to_node for each in moved)
+    gone = len(moved) - there - nowhere
+    parts = [
+        (there, "would have a node"),
+        (nowhere, "wouldn't"),
+        (gone, verb(gone, "isn't made again", "aren't made again")),
+    ]
+    return listed(f"{many:,} {what}" for many, what in parts if many)
 
 
 def _stuck(drain: Drain) -> str:
     held = drain.held[0]
-    why = held.stuck or f"budget {names(held.budgets)} allows no disruption of it"
+    why = held.stuck or "; ".join(
+        f"budget {name} allows no disruption of it{f': {why.text}' if why.text else ''}"
+        for name, why in held.why_held.items()
+    )
     lost = [str(each.pod) for each in drain.homeless if each.wave]
     because = f", and {names(lost, 3)} would have no node by then" if lost else ""
     return f"kubectl drain would wait for ever: {why}{because}."
@@ -66,9 +91,15 @@ def _way(moved: Moved) -> str:
     if again and again.victims:
         parts.append(f"in the place of {names([*map(str, again.victims)])}{in_spite_of(again.unprotected)}")
     if moved.budgets:
-        parts.append(f"budget {names(moved.budgets)} allows no disruption")
+        parts.append(f"budget {names([*moved.why_held])} allows no disruption")
     if moved.unready:
         parts.append("it isn't ready now, and is taken to become so")
-    if not again:
+    if moved.held_by and not moved.pod.metadata.deletion_timestamp:
+        parts.append(moved.held_by)
+    if moved.pod.has_finished:
+        parts.append("it has finished")
+    elif not again and (owner := controller_of(moved.pod)):
+        parts.append(f"{owner.kind} {owner.name} is gone, and nothing makes it again")
+    elif not again:
         parts.append("nothing makes it again")
     return "; ".join(parts)

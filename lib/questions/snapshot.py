@@ -10,7 +10,7 @@ import msgspec
 from lib.kube import resources
 from lib.kube.api import Api
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
-from lib.kube.objects import KUBERNETES, UNFINISHED, NamedObject, Object, Pod, PodGroup, Toleration
+from lib.kube.objects import FINISHED, KUBERNETES, UNFINISHED, NamedObject, Object, Pod, PodGroup, Toleration
 from lib.kube.paths import path_of
 from lib.kube.pod_groups import path_of_pod_groups
 from lib.kube.quantity import Quantity
@@ -53,6 +53,11 @@ class RuntimeClass(NamedObject):
     scheduling: RuntimeClassScheduling = msgspec.field(default_factory=RuntimeClassScheduling)
 
 
+class DaemonSet(NamedObject):
+    """apps/v1 DaemonSet: whether it is there."""
+
+
+DAEMON_SETS = Resource("daemonsets", DaemonSet, "apps")
 RUNTIME_CLASSES = Resource("runtimeclasses", RuntimeClass, "node.k8s.io")
 TEMPLATES = Resource("resourceclaimtemplates", "devices:ResourceClaimTemplate", resources.DYNAMIC)
 
@@ -80,15 +85,19 @@ RESOURCES = [
     resource
     for need in (*LISTED, *FOR_NEW_PODS, resources.GROUP_SIZES, resources.CONTROLLERS, *FOR_DEVICES)
     for resource in need.resources
-]
+] + [DAEMON_SETS]
 """All resources that a snapshot may have."""
 
 
 @dataclass
 class Snapshot:
-    """Objects by kind. forbidden: kinds that may not be listed. notes: lines to print for the user."""
+    """Objects by kind. forbidden: kinds that may not be listed. notes: lines to print for the user.
+
+    finished: pods that have ended, which use nothing of their nodes; as far as they were asked for.
+    """
 
     objects: dict[type[Object], list[Object]] = field(default_factory=dict)
+    finished: list[Pod] = field(default_factory=list)
     forbidden: set[type[Object]] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
@@ -180,6 +189,29 @@ def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> No
             log.debug("%s", error)
         except ForbiddenError as error:
             _forgo(snapshot, resource.kind, resources.CONTROLLERS, error)
+
+
+def look_up_for_drain(api: Api, snapshot: Snapshot, nodes: Iterable[str]) -> None:
+    """Add what only a drain asks for: pods of these nodes that have ended, and which DaemonSets are there."""
+    of_nodes = {*nodes}
+    snapshot.of(DaemonSet)
+    for name in of_nodes:
+        snapshot.finished += api.list(
+            "/api/v1/pods", Pod, fieldSelector=f"spec.nodeName={name},{FINISHED}"
+        ).items
+    pods = [pod for pod in snapshot.of(Pod) if pod.spec.node_name in of_nodes]
+    look_up_controllers(api, snapshot, pods)
+    owners = {owner for pod in pods if (owner := controller_of(pod)) and owner.kind == "DaemonSet"}
+    for owner in owners:
+        path = path_of(DAEMON_SETS.plural, owner.namespace, owner.name, api=DAEMON_SETS.api)
+        try:
+            snapshot.of(DaemonSet).append(api.get(path, DaemonSet))
+        except NotFoundError:
+            continue
+        except ForbiddenError as error:
+            snapshot.objects.pop(DaemonSet)
+            snapshot.note(f"going on as if no DaemonSet were gone: {error}")
+            return
 
 
 def _forgo(snapshot: Snapshot, kind: type[Object], need: Need, error: ApiError) -> None:

@@ -165,6 +165,50 @@ def test_who_is_preempted_is_followed(poller: Run, tmp_path: Path) -> None:
     assert pod["unprotected_victims"] == {"default/low": ["default/low"]}
 
 
+def test_of_those_that_are_not_shown_some_would_have_no_node(poller: Run, tmp_path: Path) -> None:
+    said = drained(poller, tmp_path, a_node("n1", "32"), a_node("n2", "5"), *pods(30, "1"))["in words"]
+    assert "and 22 more pods: 5 would have a node and 17 wouldn't (-o wide" in said
+
+
+def test_a_budget_says_why_it_allows_nothing(poller: Run, tmp_path: Path) -> None:
+    (unready,) = pods(1)
+    unready["status"] = UNREADY
+    budget, pair = a_budget("web", 0), (a_node("n1"), a_node("n2"))
+    budget["status"] |= {"currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 2}
+    found = drained(poller, tmp_path, *pair, unready, budget)
+    assert found["pods"][0]["why_budgets"]["default/web"] == {
+        "healthy": 0,
+        "must_be_healthy": 1,
+        "pods": 2,
+        "condition": "",
+        "always_allow_would_help": True,
+    }
+    assert "0 of its 2 pods are healthy, and 1 must be; with unhealthyPodEvictionPolicy" in found["in words"]
+    words = {"reason": "SyncFailed", "message": "found no controllers", "status": "False"}
+    budget["status"]["conditions"] = [{"type": "DisruptionAllowed", **words}]
+    unready["status"] = READY
+    said = drained(poller, tmp_path, *pair, unready, budget)["in words"]
+    assert "allows no disruption of it: SyncFailed: found no controllers." in said
+
+
+def test_what_holds_a_pod_is_said(poller: Run, tmp_path: Path) -> None:
+    (pod,) = pods(1)
+    pod["metadata"] |= {"finalizers": ["example.com/hold", "batch.kubernetes.io/job-tracking"]}
+    pair = a_node("n1"), a_node("n2")
+    found = drained(poller, tmp_path, *pair, pod)
+    assert found["answer"] == "yes"
+    assert found["pods"][0]["held_by"] == "finalizer example.com/hold must be removed before it is gone"
+    times = {"deletionTimestamp": "2026-01-01T10:00:30Z", "deletionGracePeriodSeconds": 30}
+    pod["metadata"] |= {**times, "finalizers": ["a/b", "c/d"]}
+    found = drained(poller, tmp_path, *pair, pod)
+    assert found["answer"] == "unknown"
+    held = "being deleted since 2026-01-01 10:00:00, and is gone when finalizers a/b and c/d are removed"
+    assert f"kubectl drain waits until default/web-0 is gone: it is {held}" in found["in words"]
+    pod["metadata"]["finalizers"] = []
+    said = drained(poller, tmp_path, *pair, pod)["in words"]
+    assert "by 2026-01-01 10:00:30, after 30 s of grace: does the kubelet of n1 run?" in said
+
+
 def test_nodes_by_pattern_and_by_type(poller: Run, tmp_path: Path) -> None:
     objects = [a_node("n1"), a_node("n2"), a_node("other"), *pods(1)]
     for nodes in (("n*",), ("node/n1", "nodes/n2")):
@@ -184,6 +228,34 @@ DEPLOYMENT = {
         },
     },
 }
+
+
+@pytest.mark.parametrize("servers", ["real"], indirect=True)
+def test_finished_pods_and_those_of_a_daemon_set_that_is_gone_are_evicted(
+    cluster: Cluster, poller: Run, tmp_path: Path
+) -> None:
+    """As kubectl says in its dry run; from a file as well."""
+    cluster.add_node("n1")
+    daemons, template = "/apis/apps/v1/namespaces/default/daemonsets", DEPLOYMENT["spec"]["template"]
+    spec = {"selector": DEPLOYMENT["spec"]["selector"], "template": template}
+    there = cluster.post(daemons, {"metadata": {"name": "there"}, "spec": spec})["metadata"]["uid"]
+    for name, uid in (("there", there), ("gone", "uid-of-gone")):
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": uid, "controller": True}
+        cluster.add_pod(f"of-{name}", nodeName="n1", metadata={"ownerReferences": [owner]})
+    cluster.add_pod("finished", nodeName="n1")
+    patch = {"status": {"phase": "Succeeded"}}
+    cluster.kubectl("patch", "pod", "finished", "--subresource=status", "--patch", json.dumps(patch))
+    said = cluster.kubectl("drain", "n1", "--dry-run=client", "--ignore-daemonsets", "--force")
+    evicted = sorted(line.split()[2] for line in said.splitlines() if "evicting pod" in line)
+    file = tmp_path / "cluster.json"
+    file.write_text(cluster.kubectl("get", "nodes,pods,daemonsets", "-o", "json"))
+    for found in (
+        answer(cluster, "drain", "n1"),
+        poller("drain", "n1", "--from", str(file), "-o", "json").json,
+    ):
+        assert sorted(each["pod"] for each in found["pods"]) == evicted
+        assert found["stay"] == ["default/of-there"]
+        assert found["kubectl_options"]["--force"] == ["default/of-gone"]
 
 
 @pytest.mark.parametrize("servers", ["embedded"], indirect=True)

@@ -6,14 +6,13 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresource
 from collections.abc import Mapping, Sequence
 
 from lib.kube.devices import (
-    ClaimMeta,
     DeviceClaim,
     DeviceRequest,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimSpec,
 )
-from lib.kube.objects import Container, OwnerReference, Pod
+from lib.kube.objects import Container, ObjectMeta, OwnerReference, Pod
 from lib.kube.resource_claims import UNNAMED, RequestMapping, all_containers, may_be_of_device_class
 from lib.scheduling.devices.claims_of_pod import is_owned_by
 from lib.scheduling.devices.cluster_devices import ClusterDevices
@@ -40,7 +39,7 @@ def claim_for(pod: Pod, devices: ClusterDevices) -> ResourceClaim:
         if claim.metadata.annotations.get(ANNOTATION) == "true" and is_owned_by(claim, pod):
             return claim
     name, uid = pod.metadata.name, pod.metadata.uid
-    metadata = ClaimMeta(
+    metadata = ObjectMeta(
         name=UNNAMED,
         generate_name=f"{name}-extended-resources-",
         namespace=pod.metadata.namespace,

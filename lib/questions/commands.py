@@ -83,7 +83,8 @@ def ask_why(
         uncreated = read_uncreated(api, snapshot, meant) if api and not selector else []
     if meant.kind and not pods and not uncreated:
         raise QuestionError(f"there are no pods of {meant}")
-    asking = Asking(pods, uncreated, snapshot, common.decider(snapshot))
+    chosen = f" with {selector}" if selector else ""
+    asking = Asking(pods, uncreated, snapshot, common.decider(snapshot), f"{meant.where}{chosen}")
     return common.ask(snapshot, asking, "asking about pods", show_pending)
 
 

@@ -111,6 +111,7 @@ class Pending:
     """The answer.
 
     placed: how many of the pods asked about have a node. would_be_placed: those that would get one now.
+    where: of which pods it is, in words.
     """
 
     causes: list[Cause] = field(default_factory=list)
@@ -118,6 +119,7 @@ class Pending:
     helps: list[Help] = field(default_factory=list)
     placed: int = 0
     would_be_placed: list[Pod] = field(default_factory=list)
+    where: str = ""
 
     @property
     def unheeded(self) -> dict[str, list[Pod]]:
@@ -175,9 +177,15 @@ class Asking:
     """Asks about pods, one after the other: the waiting ones as a scheduler would try them."""
 
     def __init__(
-        self, pods: Sequence[Pod], uncreated: list[Uncreated], snapshot: Snapshot, decider: Decider
+        self,
+        pods: Sequence[Pod],
+        uncreated: list[Uncreated],
+        snapshot: Snapshot,
+        decider: Decider,
+        where: str = "",
     ) -> None:
-        self.answer = Pending(uncreated=uncreated, placed=sum(bool(pod.spec.node_name) for pod in pods))
+        placed = sum(bool(pod.spec.node_name) for pod in pods)
+        self.answer = Pending(uncreated=uncreated, placed=placed, where=where)
         self._waiting = sorted((pod for pod in pods if not pod.spec.node_name), key=queue_order)
         self._snapshot, self._decider = snapshot, decider
 

@@ -228,11 +228,13 @@ def _show_cause(cause: Cause, out: Printer) -> None:
 
 def _headline_of_all(pending: Pending) -> str:
     reasons = len(pending.causes) + len({each.cause for each in pending.uncreated})
-    have = f"{count(pending.placed, 'pod')} {verb(pending.placed, 'has', 'have')} a node"
-    if not pending.waiting and not pending.uncreated:
-        return f"No pod waits in vain; {have}"
-    if not pending.waiting:
-        return f"{count(len(pending.uncreated), 'controller')} can't create pods; {have}"
-    return f"{count(pending.waiting, 'pod')} {verb(pending.waiting, 'waits', 'wait')}, for " + (
-        f"{count(reasons, 'reason')}; {have}"
+    have, where = (
+        f"{count(pending.placed, 'pod')} {verb(pending.placed, 'has', 'have')} a node",
+        pending.where,
     )
+    if not pending.waiting and not pending.uncreated:
+        return f"No pod{where} waits in vain; {have}"
+    if not pending.waiting:
+        return f"{count(len(pending.uncreated), 'controller')}{where} can't create pods; {have}"
+    waits = f"{count(pending.waiting, 'pod')}{where} {verb(pending.waiting, 'waits', 'wait')}"
+    return f"{waits}, for {count(reasons, 'reason')}; {have}"

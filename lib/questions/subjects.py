@@ -40,6 +40,13 @@ class Subject:
         """`deployment default/web`."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
+    @property
+    def where(self) -> str:
+        """Of which pods an answer is: ` in namespace default`; "" for all."""
+        if self.kind:
+            return f" of {self}"
+        return f" in namespace {self.namespace}" if self.namespace else ""
+
     def controls(self, namespace: str, kind: str, name: str) -> bool:
         """Whether it is this controller, or made it."""
         if self.namespace not in ("", namespace):

@@ -42,9 +42,12 @@ def test_all_pods_that_wait_by_cause(poller: Run, cluster_file: str) -> None:
     assert found["what_helps_most"][0] == {"changes": ["once n2 is Ready"], "pods_with_a_node": 3}
     assert {"changes": ["with the label disk=ssd on n1"], "pods_with_a_node": 1} in found["what_helps_most"]
     said = poller("why", "--from", cluster_file).out
-    assert said.startswith(
-        "4 pods wait, for 2 reasons; 1 pod has a node\n1 pod would get a node now: default/small"
-    )
+    first, second, *_ = said.splitlines()
+    assert first == "4 pods in namespace default wait, for 2 reasons; 1 pod has a node"
+    assert second == "1 pod would get a node now: default/small."
+    nothing = "No pod in namespace empty waits in vain; 0 pods have a node"
+    assert poller("why", "-n", "empty", "--from", cluster_file).out.startswith(nothing)
+    assert poller("why", "-A", "--from", cluster_file).out.startswith("5 pods wait, for 2 reasons")
     assert "once n2 is Ready: 3 of 4 pods would have a node" in said
     assert "3 pods wait: default/web-0, default/web-1, default/web-2" in said
 
@@ -193,7 +196,7 @@ def test_a_controller_that_cannot_create_its_pods(cluster: Cluster) -> None:
             (uncreated,) = found["not_created"]
             assert (found["answer"], uncreated["controller"]) == ("no", "ReplicaSet default/web-1")
         said = ask(cluster, "why", "deploy/web").stdout
-        assert "1 controller can't create pods" in said
+        assert "1 controller of deployment default/web can't create pods" in said
         assert "ReplicaSet default/web-1 can't create 3 pods." in said
         assert "ago: exceeded quota: q." in said  # without the name of a pod that doesn't exist
         assert ask(cluster, "why", "deploy/other").returncode == 1

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from lib.kube.system import MACHINE
 from lib.questions.events import Said
+from lib.questions.leaving import leaving_text
 from lib.questions.pending import Cause, Pending, Uncreated, missing_text
 from lib.questions.printing import Printer
 from lib.questions.volumes import ToProvision
@@ -46,7 +48,8 @@ def show_why(answer: Why, out: Printer) -> None:
         nodes = count(decision.all_nodes, "node")
         out.line(f"{many:,} of {nodes} {verb(many, 'was', 'were')} ruled out:", gap=True)
         out.pairs(_group_rows(answer.groups, out), numbers=True)
-    if decision.victims:
+    _show_leaving(answer, out)
+    if decision.victims and decision.nominated not in answer.leaving:
         who = out.names(decision.victims, 5)
         out.line(
             f"Preemption: {who} would have to leave {decision.nominated}, and then it fits there.", gap=True
@@ -165,7 +168,19 @@ def show_nowhere(why: Why, out: Printer) -> None:
     if why.gated or not why.decision.rejected:
         out.line(f"{why.gated or why.decision.message}")
     out.pairs(_group_rows(why.groups, out), numbers=True)
+    _show_leaving(why, out)
     _show_suggestions(why, out)
+
+
+def _show_leaving(why: Why, out: Printer) -> None:
+    """Who is being deleted, and makes room."""
+    for node, pods in out.first([*why.leaving.items()], FIRST):
+        out.line(
+            f"It fits on {node} when {out.names(pods, 5)} {verb(len(pods), 'is', 'are')} gone:", gap=True
+        )
+        out.items(f"{pod}: {leaving_text(pod, MACHINE.now())}" for pod in out.first(pods))
+        if why.pod.status.nominated_node_name == node:
+            out.line(f"{why.pod} is nominated to {node}, and waits for that.")
 
 
 def _show_suggestions(why: Why, out: Printer) -> None:

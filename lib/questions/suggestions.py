@@ -51,6 +51,11 @@ class Suggestion:
         return listed(each.words for each in self.fixes)
 
     @property
+    def removed(self) -> list[Pod]:
+        """The pods that it removes."""
+        return [pod for fix in self.fixes for pod in fix.removed]
+
+    @property
     def sentence(self) -> str:
         """What to change, and the result."""
         many = len(self.fits_on)

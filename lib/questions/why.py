@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lib.kube.objects import Event, Pod, PodGroupRef
+from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider, node_of, queue_order, without_node
 from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said, last_said
 from lib.questions.explaining import Explaining
+from lib.questions.leaving import leaving_text, makes_room
 from lib.questions.snapshot import Snapshot
 from lib.questions.suggestions import Suggestion, suggest, with_fixes
 from lib.questions.verdict import Verdict, verdict
@@ -38,6 +40,7 @@ class Why:
     would help, if it fits nowhere. said: its scheduler's last message. events_known: whether its events were
     read. to_provision: the claims whose volumes aren't there yet. group: the group with which it is placed;
     rule: when that is. waits_for: if it waits for another pod of the group, why that one has no node.
+    leaving: by node on which it fits once pods have left that are being deleted, these pods.
     """
 
     pod: Pod
@@ -53,6 +56,7 @@ class Why:
     group: str = ""
     rule: str = ""
     waits_for: "Why | None" = None
+    leaving: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
 
     @property
     def waits_for_group(self) -> bool:
@@ -111,6 +115,10 @@ class Why:
                 {"changes": [fix.words for fix in each.fixes], "nodes": each.fits_on}
                 for each in self.suggestions
             ],
+            "leaving": {
+                name: {str(pod): leaving_text(pod, MACHINE.now()) for pod in pods}
+                for name, pods in self.leaving.items()
+            },
             "said": self.said,
             "to_provision": [each.as_json() for each in self.to_provision],
             "group": self.group or None,
@@ -200,4 +208,10 @@ def why_nowhere(pod: Pod, decision: Decision, decider: Decider, *, suggestions: 
     profile = decider.profile_of(pod)
     details = Explaining(decision, profile, decider.cache).details()
     would_help = suggest(decision, decider) if suggestions else []
-    return Why(pod, decision, profile.scheduler_name, "", decider.gated(pod), details, would_help)
+    leaving = dict(makes_room(decision, decider)) if suggestions else {}
+    gone = {id(pod) for pods in leaving.values() for pod in pods}
+    would_help = [
+        each for each in would_help if not each.removed or any(id(pod) not in gone for pod in each.removed)
+    ]
+    gated = decider.gated(pod)
+    return Why(pod, decision, profile.scheduler_name, "", gated, details, would_help, leaving=leaving)

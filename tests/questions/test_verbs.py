@@ -110,6 +110,7 @@ def test_why_in_json(poller: Run, cluster: str) -> None:
         "victims",
         "nodes",
         "suggestions",
+        "leaving",
         "said",
         "to_provision",
         "group",

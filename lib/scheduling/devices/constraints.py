@@ -31,7 +31,7 @@ class Constraint:
         """Count a device, if it suits those that count already. Returns whether it does, or needn't."""
         if not request.is_one_of(self._requests):
             return True
-        value = _attribute_of(device, self._attribute)
+        value = attribute_of(device, self._attribute)
         if value is None or (self._count and not self._suits(value)):
             return False
         if self._distinct or not self._count:
@@ -52,7 +52,7 @@ class Constraint:
         return (value in self._values.values()) != self._distinct
 
 
-def _attribute_of(device: PoolDevice, name: str) -> DeviceAttribute | None:
+def attribute_of(device: PoolDevice, name: str) -> DeviceAttribute | None:
     """An attribute, by its full name. A device may leave out the domain if that is its driver's."""
     attributes = device.device.attributes
     if (found := attributes.get(name)) is not None:

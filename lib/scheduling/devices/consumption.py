@@ -29,16 +29,23 @@ SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 def is_enough(device: Device, wanted: CapacityRequirements | None, consumed: Consumed) -> bool:
     """Whether a device has what a request wants, besides what others have consumed of it."""
+    return next(what_lacks(device, wanted, consumed), None) is None
+
+
+def what_lacks(
+    device: Device, wanted: CapacityRequirements | None, consumed: Consumed
+) -> Iterator[tuple[str, str, bool]]:
+    """The capacities of which a device hasn't what a request wants: the name, how much the request takes, and
+    whether a policy forbids that amount.
+    """
     requests = wanted.requests if wanted else {}
-    if not requests.keys() <= device.capacity.keys():
-        return False
+    yield from ((name, requests[name], False) for name in requests if name not in device.capacity)
     for name, capacity in device.capacity.items():
         taken = _amount_of(requests.get(name), capacity)
         if _violates(taken, capacity.request_policy):
-            return False
-        if consumed.get(name, 0) + Quantity.parse(taken) > Quantity.parse(capacity.value):
-            return False
-    return True
+            yield name, taken, True
+        elif consumed.get(name, 0) + Quantity.parse(taken) > Quantity.parse(capacity.value):
+            yield name, taken, False
 
 
 def consumed_by(device: Device, wanted: CapacityRequirements | None) -> dict[str, str]:
@@ -80,10 +87,10 @@ def _rounded_up(wanted: str, valid: CapacityRequestPolicyRange) -> str:
         return wanted
     step = Quantity.parse(valid.step).value
     steps = -(-(Quantity.parse(wanted).value - least.value) // step)
-    return _as_binary(least.value + step * steps)
+    return as_binary(least.value + step * steps)
 
 
-def _as_binary(amount: int) -> str:
+def as_binary(amount: int) -> str:
     """A whole amount as Kubernetes writes it with binary suffixes: 4294967296 is 4Gi."""
     suffixes = iter(SUFFIXES)
     suffix = next(suffixes)
@@ -136,6 +143,13 @@ class Counters:
             return True
         self.give_back(pool, device)
         return False
+
+    def lacking(self, pool: Pool, device: Device) -> Iterator[tuple[CounterKey, int, int]]:
+        """The counters of which others leave less than a device consumes; what is left, what it consumes."""
+        left = self._left_of(pool)
+        for key, amount in _consumed(pool, device):
+            if key in left and amount > left[key]:
+                yield key, left[key], amount
 
     def give_back(self, pool: Pool, device: Device) -> None:
         """Give back what a device has taken."""

@@ -57,6 +57,7 @@ from lib.scheduling.resource_scores import (
 from lib.scheduling.resources import AT_LEAST, NATIVE, nodes_are_compared_by, pod_requests, requests_at_least
 from lib.scheduling.status import CycleState, Status, unresolvable, unschedulable
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
+from lib.scheduling.workloads import belongs_to_node
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
@@ -263,18 +264,25 @@ class NodeResourcesFit:
         return [_rejection(node, wanted) if lacks else None for node, lacks in with_lacking]
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """How much is missing, and which pod has the most of it."""
+        """How much is missing, what the pod's sum is made of, and which pod has the most of it."""
+        from lib.scheduling.sum_texts import sum_text  # here, as few runs explain
+
         if TOO_MANY_PODS in status.reasons:
             yield f"has {len(node.pods)} of {capacity(node, 'pods')} pods"
         for name, wanted in pod_requests(pod).items():
             if INSUFFICIENT.format(name) not in status.reasons:
                 continue
             total, left = capacity(node, name), amount_left(node, name)
-            needs = f"needs {name} {amount(name, wanted)}"
+            made_of = sum_text(pod, name)
+            needs = f"needs {name} {amount(name, wanted)}{f' ({made_of})' if made_of else ''}"
+            daemons = sum(pod_requests(each).get(name, 0) for each in node.pods if belongs_to_node(each))
             if not total:
                 yield f"{needs}, the node has none"
             elif wanted > total:
                 yield f"{needs}, the node has {amount(name, total)} in all"
+            elif wanted > total - daemons:
+                of_daemons = f"DaemonSets' and static pods have {amount(name, daemons)} of them"
+                yield f"{needs}, the node has {amount(name, total)} in all, and {of_daemons}"
             elif wanted <= left:  # what is free is kept for nominated pods
                 others = pods_text(cache.nominator.nominated_before_on(node.name, pod))
                 yield f"{needs}, {amount(name, left)} free is kept for {others}"

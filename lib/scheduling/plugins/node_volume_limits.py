@@ -20,6 +20,7 @@ from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.status import SKIP, CycleState, NodeError, Status, unresolvable, unschedulable
+from lib.scheduling.text import count, names
 from lib.scheduling.volumes.claims import signed_volumes
 
 if TYPE_CHECKING:
@@ -106,11 +107,14 @@ class NodeVolumeLimits:
         return TOO_MANY if any(on_node.room(driver) < count for driver, count in more.items()) else None
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """How many volumes the node's drivers can attach."""
-        csi_node = cache.storage.csi_nodes.get(node.name)
-        for driver in (csi_node.spec.drivers if csi_node else None) or ():
-            if driver.allocatable and driver.allocatable.count is not None:
-                yield f"driver {driver.name} attaches no more than {driver.allocatable.count} volumes here"
+        """How many volumes the node's drivers can attach, and what takes the places."""
+        limits = attached.limits_of(cache.storage.csi_nodes.get(node.name))
+        new: NewVolumes | None = state.get(self.name)
+        wanted = new.by_driver if new and new.are_usable else limits
+        for driver in limits.keys() & wanted.keys():
+            takers = [*attached.takers(driver, node, cache.storage)]
+            taken = f": {names(takers)}" if takers else ""
+            yield f"driver {driver} attaches no more than {count(limits[driver], 'volume')} here{taken}"
 
 
 def _takes_more(before: CSINode, now: CSINode) -> bool:

@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 """
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -227,3 +227,22 @@ def attached_volumes(cache: Cache) -> AttachedVolumes:
     attached = cache.kept.get(("attached volumes", cache.storage), AttachedVolumes, cache)
     attached.follow_storage()
     return attached
+
+
+def takers(driver: str, node: NodeInfo, storage: Storage) -> Iterator[str]:
+    """Who takes the places of a driver's volumes on a node: pods, and attachments that no pod needs."""
+    by_pods = set[Attachable]()
+    for pod in node.pods:
+        try:
+            volumes = volumes_of(pod, storage, has_csi_node=True)
+        except NotOwnerError:
+            continue
+        by_pods |= volumes
+        if own := sum(each == driver for each, _ in volumes):
+            yield f"pod {pod} has {own:,}"
+    for attachment in storage.attachments(node.name):
+        volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
+        source = volume.spec.csi if volume and attachment.spec.attacher == driver else None
+        if volume and source and (driver, source.volume_handle) not in by_pods:
+            left = f"volume {volume.metadata.name} is still attached, and no pod here uses it"
+            yield f"{left} (VolumeAttachment {attachment.metadata.name})"

@@ -3,6 +3,7 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod, with_parts
@@ -152,13 +153,21 @@ def _has_capacity(
     driver = storage.csi_drivers.get(storage_class.provisioner)
     if not claim.size or driver is None or not driver.spec.storage_capacity:
         return True
-    return any(
-        capacity.storage_class_name == storage_class.metadata.name
-        and capacity.largest_volume is not None
-        and capacity.largest_volume.value >= claim.size.value
-        and selects(capacity.node_topology, node.labels)
-        for capacity in storage.capacities()
-    )
+    return any(True for _ in largest_volumes(storage_class, node, storage, claim.size.value))
+
+
+def largest_volumes(
+    storage_class: StorageClass, node: NodeInfo, storage: Storage, at_least: int = 0
+) -> Iterator[int]:
+    """The sizes of the largest volumes of a class for a node, as far as its driver publishes them."""
+    for capacity in storage.capacities():
+        if (
+            capacity.storage_class_name == storage_class.metadata.name
+            and capacity.largest_volume is not None
+            and capacity.largest_volume.value >= at_least
+            and selects(capacity.node_topology, node.labels)
+        ):
+            yield capacity.largest_volume.value
 
 
 def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) -> PodVolumes:

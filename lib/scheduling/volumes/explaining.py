@@ -17,12 +17,11 @@ from lib.scheduling.volumes.binder import (
     NO_VOLUMES,
     UNBOUND_IMMEDIATE,
     is_delayed,
+    largest_volumes,
 )
 from lib.scheduling.volumes.claims import existing_claims
 from lib.scheduling.volumes.matching import allows, reaches
-
-MOST_NAMED = 2
-"""Of the volumes that only other nodes can reach, at most so many are named."""
+from lib.scheduling.volumes.nearly import MOST_NAMED, nearly_fitting
 
 
 def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]) -> Iterator[str]:
@@ -40,7 +39,7 @@ def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]
                     yield f"{needs}: {why_no_match(term, node)}"
         elif not claim.spec.volume_name and UNBOUND_IMMEDIATE in reasons:
             if not is_delayed(claim, storage):
-                yield _why_no_volume_yet(claim, storage)
+                yield from _why_no_volume_yet(claim, storage)
         elif not claim.spec.volume_name and (NO_VOLUMES in reasons or NO_SPACE in reasons):
             reason = NO_VOLUMES if NO_VOLUMES in reasons else NO_SPACE
             yield from _why_no_volume_on(claim, node, storage, reason)
@@ -48,14 +47,16 @@ def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]
             yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
 
 
-def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> str:
+def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[str]:
     """Why an unbound claim keeps its pod from all nodes: its volume should be there already."""
     storage_class = storage.classes.get(claim.storage_class)
     if storage_class is None:
-        return _without_class(claim)
-    if storage_class.provisioner in ("", NO_PROVISIONER):
-        return f"claim {_claim_text(claim)} has no volume, and its class makes none"
-    return f"claim {_claim_text(claim)} has no volume yet; {storage_class.provisioner} is to make it"
+        yield from _without_class(claim, storage)
+    elif storage_class.provisioner in ("", NO_PROVISIONER):
+        yield f"claim {_claim_text(claim)} has no volume, and its class makes none"
+        yield from nearly_fitting(claim, storage)
+    else:
+        yield f"claim {_claim_text(claim)} has no volume yet; {storage_class.provisioner} is to make it"
 
 
 def _why_no_volume_on(
@@ -65,20 +66,27 @@ def _why_no_volume_on(
     storage_class = storage.classes.get(claim.storage_class)
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if storage_class is None:
-        yield _without_class(claim)
+        yield from _without_class(claim, storage)
     elif selected:
         if selected != node.name:
             yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
     elif storage_class.provisioner in ("", NO_PROVISIONER):
         yield f"claim {_claim_text(claim)} has no volume here, and its class makes none"
-        yield from islice(_elsewhere(claim, node, storage), MOST_NAMED)
+        yield from [*islice(_elsewhere(claim, node, storage), MOST_NAMED)] or nearly_fitting(claim, storage)
     elif not allows(storage_class.allowed_topologies, node.labels):
         terms = [*map(_as_node_term, storage_class.allowed_topologies)]
         where = " or ".join(map(term_text, terms))
         has = listed(dict.fromkeys(why_no_match(term, node) for term in terms))
         yield f"class {storage_class.metadata.name} of claim {claim} makes volumes only for {where}: {has}"
     elif reason == NO_SPACE:
-        yield f"{storage_class.provisioner} has not enough free storage here for claim {_claim_text(claim)}"
+        largest = max(largest_volumes(storage_class, node, storage), default=None)
+        has = (
+            f"{exact_amount('storage', largest)} at most"
+            if largest is not None
+            else f"it publishes no capacity of class {storage_class.metadata.name} for this node"
+        )
+        lacks = f"{storage_class.provisioner} has not enough free storage here for claim"
+        yield f"{lacks} {_claim_text(claim)}: {has}"
 
 
 def _as_node_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
@@ -105,10 +113,12 @@ def _elsewhere(claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage) -
             yield f"volume {volume.metadata.name} needs {term_text(term)}: {why_no_match(term, node)}"
 
 
-def _without_class(claim: PersistentVolumeClaim) -> str:
-    if not claim.storage_class:
-        return f"claim {_claim_text(claim)} has no volume, and without a class none is made"
-    return f"claim {claim} has no volume: there is no StorageClass {claim.storage_class} to make one"
+def _without_class(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[str]:
+    if claim.storage_class:
+        yield f"claim {claim} has no volume: there is no StorageClass {claim.storage_class} to make one"
+    else:
+        yield f"claim {_claim_text(claim)} has no volume, and without a class none is made"
+    yield from nearly_fitting(claim, storage)
 
 
 def _claim_text(claim: PersistentVolumeClaim) -> str:

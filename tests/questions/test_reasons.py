@@ -1,0 +1,295 @@
+"""Reasons with the numbers, or with the cause, that a person needs: sums, volumes, devices."""
+
+from typing import Any
+
+import pytest
+from objects import read
+from questions_harness import a_claim, a_node, a_pod, a_volume, ask_why, using
+from test_words import required
+
+from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
+from lib.kube.objects import Object, Pod
+from lib.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    StorageClass,
+    VolumeAttachment,
+)
+
+Json = dict[str, Any]
+
+
+def container(name: str, cpu: str, **more: Any) -> Json:
+    return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
+
+
+DAEMON = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u"}]}
+CAPACITY = {"metadata": {"name": "c"}, "storageClassName": "lvm", "capacity": "10Gi"}
+
+
+def driver_objects(**capacity: Any) -> list[Object]:
+    return [
+        a_claim("data", storageClassName="lvm", resources={"requests": {"storage": "12Gi"}}),
+        read(CSIDriver, {"metadata": {"name": "x.io/p"}, "spec": {"storageCapacity": True}}),
+        read(
+            StorageClass,
+            {
+                "metadata": {"name": "lvm"},
+                "provisioner": "x.io/p",
+                "volumeBindingMode": "WaitForFirstConsumer",
+            },
+        ),
+        read(CSIStorageCapacity, {**CAPACITY, **capacity}),
+    ]
+
+
+def free_volume(name: str, size: str, *modes: str) -> PersistentVolume:
+    spec = {"capacity": {"storage": size}, "accessModes": modes}
+    volume: PersistentVolume = read(
+        PersistentVolume, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
+    )
+    return volume
+
+
+def compares(value: str) -> Json:
+    expression = {"key": "version", "operator": "Gt", "values": [value]}
+    return required("nodeAffinity", {"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
+
+
+NO_VOLUME = "claim default/data (no class, 1Gi) has no volume, and without a class none is made"
+OF_EBS = {"csi": {"driver": "ebs", "volumeHandle": "v"}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "objects", "said"),
+    [
+        (
+            a_pod("p", "3500m", overhead={"cpu": "1"}),
+            [],
+            ["needs cpu 4500m (3500m of main and 1 of its RuntimeClass's overhead), the node has 4 in all"],
+        ),
+        (
+            a_pod(
+                "p",
+                containers=[container("a", "500m")],
+                initContainers=[container("s", "2", restartPolicy="Always"), container("i", "3")],
+            ),
+            [],
+            [
+                "needs cpu 5 (3 of init container i and 2 of the sidecars that run beside it), "
+                "the node has 4 in all"
+            ],
+        ),
+        (
+            a_pod(
+                "p",
+                containers=[container("a", "3"), container("b", "1")],
+                initContainers=[container("s", "1", restartPolicy="Always"), container("i", "3")],
+            ),
+            [],
+            ["needs cpu 5 (3 of a, 1 of b and 1 of sidecar s), the node has 4 in all"],
+        ),
+        (
+            a_pod("p", "1", resources={"requests": {"cpu": "6"}}),
+            [],
+            ["needs cpu 6 (6 of the pod as a whole), the node has 4 in all"],
+        ),
+        (
+            a_pod("p", "3800m"),
+            [a_pod("agent", "300m", on="n1", metadata=DAEMON)],
+            ["needs cpu 3800m, the node has 4 in all, and DaemonSets' and static pods have 300m of them"],
+        ),
+        (
+            a_pod("p", **compares("150.1")),
+            [],
+            ["node affinity version Gt [150.1]: 150.1 is no whole number, and so the term matches no node"],
+        ),
+        (
+            a_pod("p", **compares("15")),
+            [],
+            ["node affinity version Gt [15]: the node has version=v2, which is no whole number"],
+        ),
+        (
+            a_pod("p", **using("data")),
+            [a_claim("data"), a_volume("pv", claimRef={"namespace": "default", "name": "old", "uid": "x"})],
+            [NO_VOLUME, "volume pv is held by claim default/old"],
+        ),
+        (
+            a_pod("p", **using("data")),
+            [
+                a_claim("data", accessModes=["ReadWriteMany"]),
+                free_volume("small", "500Mi", "ReadWriteMany"),
+                free_volume("once", "2Gi", "ReadWriteOnce"),
+                free_volume("both", "2", "ReadWriteOnce"),
+            ],
+            [
+                NO_VOLUME,
+                "volume small has 500Mi, 1Gi are wanted",
+                "volume once has ReadWriteOnce, ReadWriteMany is wanted",
+            ],
+        ),
+        (
+            a_pod("p", **using("data")),
+            driver_objects(nodeTopology={}),
+            [
+                "x.io/p has not enough free storage here for claim default/data (class lvm, 12Gi): "
+                "10Gi at most"
+            ],
+        ),
+        (
+            a_pod("p", **using("data")),
+            driver_objects(nodeTopology={"matchLabels": {"on": "another"}}),
+            [
+                "x.io/p has not enough free storage here for claim default/data (class lvm, 12Gi): "
+                "it publishes no capacity of class lvm for this node"
+            ],
+        ),
+        (
+            a_pod("p", **using("data")),
+            [
+                *(a_claim("data", "pv"), a_volume("pv", **OF_EBS)),
+                *(a_claim("old", "left"), a_volume("left", csi={"driver": "ebs", "volumeHandle": "w"})),
+                read(
+                    CSINode,
+                    {
+                        "metadata": {"name": "n1"},
+                        "spec": {"drivers": [{"name": "ebs", "allocatable": {"count": 2}}]},
+                    },
+                ),
+                a_pod("other", on="n1", **using("used")),
+                *(a_claim("used", "pv2"), a_volume("pv2", csi={"driver": "ebs", "volumeHandle": "u"})),
+                read(
+                    VolumeAttachment,
+                    {
+                        "metadata": {"name": "va"},
+                        "spec": {
+                            "attacher": "ebs",
+                            "nodeName": "n1",
+                            "source": {"persistentVolumeName": "left"},
+                        },
+                    },
+                ),
+            ],
+            [
+                "driver ebs attaches no more than 2 volumes here: pod default/other has 1, "
+                "volume left is still attached, and no pod here uses it (VolumeAttachment va)"
+            ],
+        ),
+    ],
+)
+def test_a_reason_has_its_numbers(pod: Pod, objects: list[Object], said: list[str]) -> None:
+    answer = ask_why(pod, [a_node("n1", labels={"version": "v2"}), *objects])
+    assert answer.details["n1"] == said
+
+
+def device_objects(requests: list[Json], devices: list[Json], **spec: Any) -> list[Object]:
+    claim = {
+        "metadata": {"name": "c", "namespace": "default", "uid": "c"},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": f"r{i}",
+                        "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+                        | each,
+                    }
+                    for i, each in enumerate(requests)
+                ],
+                **spec,
+            }
+        },
+    }
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
+    slices = {"driver": "d.io", "nodeName": "n1", "pool": pool}
+    counters = [{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}]
+    return [
+        read(DeviceClass, {"metadata": {"name": "gpu"}}),
+        read(ResourceClaim, claim),
+        read(ResourceSlice, {"metadata": {"name": "s1"}, "spec": {**slices, "sharedCounters": counters}}),
+        read(ResourceSlice, {"metadata": {"name": "s2"}, "spec": {**slices, "devices": devices}}),
+    ]
+
+
+def takes(memory: str) -> Json:
+    return {"consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": memory}}}]}
+
+
+def asks(memory: str) -> Json:
+    return {"capacity": {"requests": {"memory": memory}}}
+
+
+HAS_16 = {"capacity": {"memory": {"value": "16Gi"}}}
+SHARED = {**HAS_16, "allowMultipleAllocations": True}
+SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
+
+
+@pytest.mark.parametrize(
+    ("requests", "devices", "spec", "said"),
+    [
+        (
+            [asks("24Gi")],
+            [{"name": "a", **HAS_16}, {"name": "b", **HAS_16}],
+            {},
+            ["r0: 2 devices: 2 have 16Gi of memory, 24Gi are wanted"],
+        ),
+        ([asks("1Gi")], [{"name": "a"}], {}, ["r0: 1 device: 1 has no memory, 1Gi are wanted"]),
+        (
+            [asks("12Gi"), asks("12Gi")],
+            [{"name": "a", **SHARED}],
+            {},
+            [
+                "r0: 1 device: 1 could be had, 1 is wanted",
+                "r1: 1 device: 1 could be had, 1 is wanted",
+                "together they want 24Gi of memory, these devices have 16Gi",
+            ],
+        ),
+        (
+            [{}],
+            [{"name": "a", **takes("10Gi")}],
+            {},
+            ["r0: 1 device: 1 needs 10Gi of shared counter gpu/memory, 8Gi is left"],
+        ),
+        (
+            [{"count": 2}],
+            [{"name": "a", **takes("5Gi")}, {"name": "b", **takes("5Gi")}],
+            {},
+            [
+                "r0: 2 devices: 2 could be had, 2 are wanted",
+                "these devices share counters of their pool, and can't all be had at the same time",
+            ],
+        ),
+        (
+            [{"count": 2}],
+            [{"name": n, "attributes": {"numa": {"int": i}}} for i, n in enumerate("ab")],
+            SAME,
+            [
+                "r0: 2 devices: 2 could be had, 2 are wanted",
+                "constraint matchAttribute d.io/numa: the devices must have the same value, "
+                "and have 0 (1) and 1 (1)",
+            ],
+        ),
+    ],
+)
+def test_devices_that_will_not_do_are_said_with_numbers(
+    requests: list[Json], devices: list[Json], spec: Json, said: list[str]
+) -> None:
+    pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
+    pod = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    answer = ask_why(pod, [a_node("n1"), *device_objects(requests, devices, **spec)])
+    lines = [each.removeprefix("claim default/c, ").removeprefix("request ") for each in answer.details["n1"]]
+    assert lines == said
+
+
+def test_who_is_being_deleted_makes_room() -> None:
+    times = {"deletionTimestamp": "2026-01-01T10:00:30Z", "deletionGracePeriodSeconds": 30}
+    low = a_pod("low", "3", on="n1", metadata={**times, "finalizers": ["example.com/hold"]})
+    answer = ask_why(a_pod("p", "2"), [a_node("n1"), low])
+    assert answer.as_json()["leaving"] == {
+        "n1": {
+            "default/low": "it is being deleted since 2026-01-01 10:00:00, "
+            "and is gone when finalizer example.com/hold is removed"
+        }
+    }
+    assert not [each for each in answer.suggestions if each.removed]

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import trustme
 import yaml
+from configs import load_config
 
 from lib.scheduling.framework.arguments import Duration
 from lib.service.config.fields import ConfigError
-from lib.service.config.file import KubeSchedulerConfiguration, LeaderElectionConfiguration, load_config
+from lib.service.config.file import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from lib.service.options import run_with_options
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -48,12 +49,8 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
             {"profiles": [{"plugins": {"score": {"enabled": [{"weight": 1}]}}}]},
             "profiles[0].plugins.score.enabled[0].name: is missing",
         ),
-        ({"extenders": [{}]}, "extenders[0].urlPrefix: is missing"),
-        ({"extenders": [{"urlPrefix": "10.0.0.1:80"}]}, "extenders[0].urlPrefix: expected text matching"),
-        (
-            {"extenders": [{"urlPrefix": "http://h:port/"}]},
-            "extenders[0]: urlPrefix can't be used: Invalid port",
-        ),
+        ({"extenders": [{"urlPrefix": 1}]}, "extenders[0].urlPrefix: expected text, got a whole number"),
+        ({"clientConnection": {"burst": -1}}, "clientConnection: burst is -1; it can't be negative"),
         ({"podMaxBackoffSeconds": 10**400}, "podMaxBackoffSeconds: "),
         (
             {"leaderElection": {"resourceName": "My/Lease"}},
@@ -122,8 +119,14 @@ def test_what_would_change_no_decision_is_ignored(tmp_path: Path) -> None:
         enableProfiling=True,
         enableContentionProfiling=True,
         delayCacheUntilActive=True,
+        profiles=[
+            {
+                "plugins": {"score": {"disabled": [{"name": "NodeResourceFit"}, {"name": "*"}]}},
+                "pluginConfig": [{"name": "NodeResourcesFit"}, {"name": "Coscheduling", "args": 1}],
+            }
+        ],
     )
-    assert list(config.ignored()) == [
+    assert list(config.ignored(["NodeResourcesFit"])) == [
         "parallelism: poller looks at nodes in one thread",
         "clientConnection.kubeconfig: poller reaches the API server through kubectl proxy, see --proxy",
         "clientConnection.contentType: poller sends and accepts application/json",
@@ -132,6 +135,9 @@ def test_what_would_change_no_decision_is_ignored(tmp_path: Path) -> None:
         "enableProfiling: poller serves no profiling data; see scripts/profile",
         "enableContentionProfiling: poller serves no profiling data; see scripts/profile",
         "delayCacheUntilActive: a poller that doesn't lead keeps its cache up to date",
+        "profiles[0].plugins.score.disabled[0]: there is no plugin 'NodeResourceFit'; did you mean"
+        " NodeResourcesFit?",
+        "profiles[0].pluginConfig[1]: there is no plugin 'Coscheduling', nor a --plugin of that name",
     ]
     with pytest.raises(ConfigError, match="parallelism: 0 is not more than 0"):
         load(tmp_path, parallelism=0)
@@ -146,7 +152,7 @@ def test_what_asks_for_nothing_is_not_mentioned(tmp_path: Path) -> None:
         enableContentionProfiling=False,
         delayCacheUntilActive=False,
     )
-    assert not list(config.ignored())
+    assert not list(config.ignored(["NodeResourcesFit"]))
 
 
 MISTAKES = """
@@ -162,7 +168,6 @@ leaderElection:
 extenders:
 - urlPrefix: http://127.0.0.1:1
   prioritizeVerb: score
-- {}
 profiles:
 - schedulerName: my-scheduler
   plugins:
@@ -197,7 +202,8 @@ def test_all_mistakes_are_named_at_once(
     with pytest.raises(SystemExit):
         run_with_options(lambda _: 0)
     fit = "profiles[0].pluginConfig[0].args.scoringStrategy"
-    assert capsys.readouterr().err.split("scheduler.yaml: ")[1].splitlines()[1:] == [
+    said = capsys.readouterr().err.partition("Invalid value for --config: ")[2]
+    assert said.replace(f"{file}: ", "- ").splitlines() == [
         "- line 6, column 1: parallelism is given twice",
         "- parallelisme: unknown field; did you mean parallelism?",
         "- leaderElection.leaseDuration: 5 is not a duration, such as 5s",
@@ -206,7 +212,6 @@ def test_all_mistakes_are_named_at_once(
         "- profiles[0].plugins.score.enabled[0].name: is missing",
         "- profiles[1].percentageOfNodesToScore: expected a whole number, got text",
         "- extenders[0]: weight is 0: an extender with a prioritizeVerb needs a positive weight",
-        "- extenders[1].urlPrefix: is missing",
         "- percentageOfNodesToScore: 101 is not between 0 and 100",
         f"- {fit}.resources[1].name: is missing",
         f"- {fit}.type: 'Most' is not one of LeastAllocated, MostAllocated, RequestedToCapacityRatio",

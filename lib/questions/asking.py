@@ -26,7 +26,7 @@ from lib.questions.verdict import Verdict
 from lib.questions.what_if import change_cluster
 from lib.scheduling.handle import Handle
 from lib.service.command_line import CLUSTER, DEFAULT_PROXY, Proxy, StartProxy, option
-from lib.service.config.file import default_config, load_config
+from lib.service.config.file import default_config, read_config
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
@@ -281,9 +281,9 @@ class Common:
         """
         config, random = config or self.config, random or MACHINE.random(self.seed)
         policies = tuple(load_policies(self.plugin or ()))
-        read = load_config(config) if config else default_config()
+        read, problems = read_config(config) if config else (default_config(), [])
         first = None if read.profiles else self.scheduler_name or MAIN_SCHEDULER
-        profiles = profiles_for(read, Asked(first, policies=policies), Handle(random))
+        profiles = profiles_for(read, Asked(first, policies=policies), Handle(random), problems, config)
         if first:
             others = profiles_for(read, Asked(policies=policies), Handle(random))
             profiles += [each for each in others if each.scheduler_name != first]

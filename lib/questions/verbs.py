@@ -142,7 +142,7 @@ def _status(command: str, ask: Callable[[], int]) -> int:
     except QuestionError as error:
         complain(command, *error.lines)
     except (ApiError, ConfigError, PolicyError) as error:
-        complain(command, str(error))
+        complain(command, *str(error).splitlines())
     except BrokenPipeError:  # who reads has enough; Python must not flush into the pipe at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception:  # a defect, or a policy's: a traceback of Python would print texts as they are

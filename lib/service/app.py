@@ -134,7 +134,7 @@ def _connected(options: Options, report: Report, shutdown: Shutdown, system: Sys
             proxy = stack.enter_context(OwnProxy())
         address = proxy.address if proxy else options.proxy
         report.connecting(address)
-        for field_path in options.config.ignored():
+        for field_path in options.config.ignored(options.profiles.known_plugins):
             report.warning(f"{options.config_file}: ignored: {field_path}")
         report.observer = observer = _observer(options, system)
         leads = stack.enter_context(_elected(options.leader_election, address, shutdown, system))

@@ -2,13 +2,15 @@
 
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
 from lib.kube.election import LeaderElection
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.pod_life import BackoffSettings
+from lib.service.config.extenders import NO_ADDRESS
 from lib.service.config.file import KubeSchedulerConfiguration
+from lib.service.config.profile_builder import names_at
 
 NONE = "(none)"
 
@@ -18,12 +20,18 @@ def show(
     config: KubeSchedulerConfiguration,
     times: BackoffSettings,
     election: LeaderElection | None,
+    plugins: Collection[str],
 ) -> None:
-    """Print it, for people."""
+    """Print it, for people. plugins: the names of all that are there."""
     width = shutil.get_terminal_size().columns
     lines = [line for profile in profiles for line in _of(profile, width)]
-    extenders = ", ".join(extender.url_prefix for extender in config.extenders) or NONE
+    extenders = ", ".join(extender.url_prefix or "(no urlPrefix)" for extender in config.extenders) or NONE
     lines.append(f"extenders, for the pods of all profiles: {extenders}")
+    lines += [
+        f"extenders[{i}]: no call of it can succeed: {NO_ADDRESS}"
+        for i, extender in enumerate(config.extenders)
+        if not extender.url
+    ]
     lines.append(
         f"backoff between two attempts for a pod: {times.initial_backoff:g} to {times.max_backoff:g} s"
     )
@@ -31,7 +39,7 @@ def show(
         lines.append(f"leader election: lease {election}, lease duration {election.lease_duration:g} s")
     else:
         lines.append("leader election: off")
-    if ignored := [*config.ignored()]:
+    if ignored := [*config.ignored(plugins)]:
         lines += ["ignored, as it changes no decision:", *(_indented(line, width) for line in ignored)]
     print(*lines, sep="\n")
 
@@ -74,9 +82,6 @@ def _told(profile: Profile) -> Iterator[str]:
 
 
 def _names(profile: Profile, point: str) -> list[str]:
-    """The plugins at an extension point, scores with weights; a policy's functions share one name."""
-    names = dict.fromkeys(plugin.name for plugin in profile.with_point(*EXTENSION_POINTS[point]))
-    if point not in ("preScore", "score"):
-        return [*names]
-    weights = {name: profile.weights[name] for name in names if name in profile.weights}
-    return [f"{name}*{weight}" if point == "score" else name for name, weight in weights.items()]
+    """The names of the plugins at an extension point; scores with weights."""
+    names = names_at(profile, point)
+    return [f"{name}*{profile.weights[name]}" for name in names] if point == "score" else names

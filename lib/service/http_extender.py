@@ -19,7 +19,7 @@ from lib.kube.transport import KeepAliveTransport, to_host
 from lib.scheduling.extender import Extender
 from lib.scheduling.extenders import Extenders
 from lib.scheduling.status import ExtenderError
-from lib.service.config.extenders import ExtenderConfig
+from lib.service.config.extenders import NO_ADDRESS, ExtenderConfig
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def _extender(
     check: Callable[[httpx.Request], None],
     system: System,
 ) -> Extender:
-    url = httpx.URL(config.url_prefix)
+    url = config.url or httpx.URL("http://")
     tls = config.ssl_context() if url.scheme == "https" else None
     port = url.port or (443 if tls else 80)
     managed = config.managed_resources
@@ -84,12 +84,14 @@ class HttpWire:
         self, client: httpx.Client, config: ExtenderConfig, originals: "FullObjects", system: System
     ) -> None:
         self._http, self._system = client, system
-        self._seconds = config.http_timeout
+        self._seconds, self._can_be_called = config.http_timeout, config.url is not None
         self._originals = originals
 
     def send(self, url: str, body: bytes) -> bytes:
         """POST JSON; returns the answer's JSON. ExtenderError if it isn't complete in time."""
         where = f"extender {url}"
+        if not self._can_be_called:
+            raise ExtenderError(f"{where}: {NO_ADDRESS}")
         headers = {"Content-Type": "application/json", "User-Agent": f"poller/{__version__}"}
         extensions = {"deadline": self._system.monotonic() + self._seconds}
         try:

@@ -17,7 +17,7 @@ from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
-from lib.service.config.fields import ConfigError, without_repetitions
+from lib.service.config.fields import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
 from lib.service.help import CommandGroup
 from lib.service.served_profiles import Asked, PolicyName, profiles_for
@@ -102,23 +102,6 @@ def _times(config: KubeSchedulerConfiguration, options: CommandLine) -> BackoffS
     return BackoffSettings(first, longest, options.pod_max_in_unschedulable_pods_duration)
 
 
-def _profiles(
-    config: KubeSchedulerConfiguration, asked: Asked, problems: list[str], file: Path | None
-) -> list[Profile]:
-    """The profiles. When poller is connected, they are made again, with extenders.
-
-    problems: those of the file that are known already. BadParameter with these and all others.
-    """
-    profiles: list[Profile] = []
-    try:
-        profiles = profiles_for(config, asked, Handle())
-    except ConfigError as error:
-        problems = without_repetitions([*problems, *error.problems])
-    if problems:
-        raise typer.BadParameter(str(ConfigError(problems, file)), param_hint="--config")
-    return profiles
-
-
 def run_with_options(
     run: Callable[[Options], int],
     add_verbs: Callable[[typer.Typer], None] = lambda _: None,
@@ -145,7 +128,13 @@ def run_with_options(
             return
         options, profiles = _options(CommandLine(**given))
         if options.check_config:
-            check_config.show(profiles, options.config, options.times, options.leader_election)
+            check_config.show(
+                profiles,
+                options.config,
+                options.times,
+                options.leader_election,
+                options.profiles.known_plugins,
+            )
             sys.exit(0)
         if options.write_config_to:
             _write_config(options, profiles, options.write_config_to)
@@ -176,7 +165,8 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
             loaded = tuple(policies.load_policies(given.plugin))
     policy, preemption = given.policy or PolicyName.DEFAULT, not given.no_preemption
     asked = Asked(given.scheduler_name, policy, loaded, preemption)
-    profiles = _profiles(config, asked, problems, given.config_file)
+    with _blaming("--config", ConfigError):  # when poller is connected, they are made again, with extenders
+        profiles = profiles_for(config, asked, Handle(), problems, given.config_file)
     raw = {field.name: getattr(given, field.name) for field in fields(given)}
     options = Options(
         **raw | {"proxy": given.proxy or DEFAULT_PROXY},

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lib.kube.objects import is_object_name
 from lib.kube.source import MAIN_SCHEDULER
 from lib.lazily import Lazy
-from lib.scheduling.framework.arguments import not_between
+from lib.scheduling.framework.arguments import no_label_key, not_between
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
-from lib.scheduling.plugins.registry import default_profile, random_profile
-from lib.service.config.fields import ConfigError
+from lib.scheduling.plugins.registry import LACKING, PLUGINS, default_profile, random_profile
+from lib.service.config.fields import ConfigError, without_repetitions
 from lib.service.config.file import KubeSchedulerConfiguration
 from lib.service.config.profiles import KubeSchedulerProfile
 
@@ -46,16 +46,31 @@ class Asked:
     preemption: bool = True
     """Whether pods may preempt others."""
 
+    @property
+    def known_plugins(self) -> Sequence[str]:
+        """The names of all plugins that a configuration may name; kube-scheduler's other ones, too."""
+        own = [plugin.name for policy in self.policies for plugin in policy.plugins]
+        return (*PLUGINS, *LACKING, *own)
 
-def profiles_for(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
-    """The profiles to serve: those of the file; else the two built-in ones, or one of them.
 
-    ConfigError when a profile of the file is invalid.
+def profiles_for(
+    config: KubeSchedulerConfiguration,
+    asked: Asked,
+    handle: Handle,
+    problems: Sequence[str] = (),
+    file: Path | None = None,
+) -> list[Profile]:
+    """The profiles to serve: those of the configuration; else the two built-in ones, or one of them.
+
+    problems: what is known to be wrong with the file. ConfigError with these and all others.
     """
+    profiles, wrong = _configured(config, asked, handle) if config.profiles else (_own(asked, handle), [])
+    if problems := without_repetitions([*problems, *wrong]):
+        raise ConfigError(problems, file)
     if config.profiles:
-        return _configured(config, asked, handle)
+        return profiles
     percentage = config.percentage_of_nodes_to_score
-    return [replace(profile, percentage_of_nodes_to_score=percentage) for profile in _own(asked, handle)]
+    return [replace(profile, percentage_of_nodes_to_score=percentage) for profile in profiles]
 
 
 def _own(asked: Asked, handle: Handle) -> list[Profile]:
@@ -71,7 +86,10 @@ def _own(asked: Asked, handle: Handle) -> list[Profile]:
     return [profile, random_profile(RANDOM_NAME, handle, preemption=preemption)]
 
 
-def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
+def _configured(
+    config: KubeSchedulerConfiguration, asked: Asked, handle: Handle
+) -> tuple[list[Profile], list[str]]:
+    """The profiles of a configuration, and what is wrong with them."""
     specs = config.profiles
     builders = [
         profile_builder.ProfileBuilder(spec, f"profiles[{i}]", asked.policies, handle)
@@ -92,9 +110,7 @@ def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle
     problems += [*_wrong_names(names), *_wrong_percentages(percentages), *_wrong_queue_sorts(specs)]
     if asked.scheduler_name and None not in own_names:
         problems.append("profiles: they have names; leave out --scheduler-name and POLLER_SCHEDULER_NAME")
-    if problems:
-        raise ConfigError(problems)
-    return profiles
+    return profiles, problems
 
 
 def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
@@ -102,8 +118,8 @@ def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
         place = f"profiles[{i}].schedulerName"
         if name is None:
             yield f"{place}: is missing; only one of several profiles may take its name from --scheduler-name"
-        elif not is_object_name(name):
-            yield f"{place}: {name!r} is not a valid scheduler name"
+        elif wrong := [*no_label_key(place, name)]:  # an event of a scheduler can have no other name
+            yield from wrong
         elif name in names[:i]:
             yield f"{place}: {name} is the name of profiles[{names.index(name)}], too"
 

@@ -112,7 +112,7 @@ def _configuration(data: bytes) -> None:
     FILE.write_bytes(data)
     with suppress(ConfigError):
         config, _ = read_config(FILE)
-        [*config.ignored()]
+        [*config.ignored(())]
 
 
 class _Said:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import trustme
 from cluster import Cluster, eventually
+from configs import load_config
 from extenders import configuration, extender
 
 from lib.kube.api import Api
 from lib.kube.objects import ObjectMeta, Pod
 from lib.scheduling.status import ExtenderError
-from lib.service.config.file import load_config
 from lib.service.http_extender import connected
 
 ON_ONE_SERVER = True
@@ -231,7 +231,8 @@ def test_an_extender_may_want_to_know_who_asks(cluster: Cluster) -> None:
     def as_client_of(issuer: trustme.CA) -> dict[str, str]:
         file = cluster.folder / "client.pem"
         issuer.issue_cert("poller").private_key_and_cert_chain_pem.write_to_path(str(file))
-        return {"caFile": f"{cluster.folder}/ca.pem", "certFile": str(file), "serverName": "music.example"}
+        own = {"certFile": str(file), "keyFile": str(file)}
+        return {"caFile": f"{cluster.folder}/ca.pem", "serverName": "music.example", **own}
 
     with extender({"filter": lambda body: {"Nodes": body["Nodes"]}}, tls) as running:
         options = {"urlPrefix": running.url, "filterVerb": "filter"}

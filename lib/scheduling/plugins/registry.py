@@ -62,6 +62,8 @@ _OWN = {
 
 DEFAULT_PLUGINS = {kind.__name__: weight for kind, weight in _DEFAULT.items()}
 PLUGINS = (*DEFAULT_PLUGINS, *_OWN)
+LACKING = ("GangScheduling", "PodGroupPodsCount", "TopologyPlacementGenerator")
+"""kube-scheduler's plugins that poller doesn't have."""
 WEIGHTS = {name: weight for name, weight in DEFAULT_PLUGINS.items() if weight}
 
 

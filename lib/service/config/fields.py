@@ -20,8 +20,7 @@ class ConfigError(Exception):
 
     def __init__(self, problems: Sequence[str], file: Path | None = None) -> None:
         self.problems = problems
-        said = problems[0] if len(problems) == 1 else "".join(f"\n- {problem}" for problem in problems)
-        super().__init__(f"{file}: {said}" if file else said)
+        super().__init__("\n".join(f"{file}: {problem}" if file else problem for problem in problems))
 
 
 Found = tuple[T, list[str]]
@@ -113,7 +112,7 @@ def _stand_in(kind: Any) -> Any:
 
 
 def _decode(kind: type, raw: Any) -> Any:
-    if kind is Duration and isinstance(raw, str):
+    if kind is Duration and isinstance(raw, str) and raw:
         return Duration(durationpy.from_str(raw).total_seconds())
     raise ValueError(f"{raw!r} is not a duration, such as 5s")
 

@@ -4,7 +4,7 @@ Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1
 pkg/scheduler/apis/config/validation/validation.go and component-base/config/validation/validation.go
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,10 @@ class ClientConnectionConfiguration(Strict):
     qps: float = 0.0
     burst: int = 0
 
+    def __post_init__(self) -> None:
+        if self.burst < 0:
+            raise ValueError(f"burst is {self.burst}; it can't be negative")
+
     def ignored(self, path: str) -> Iterator[str]:
         """The given fields that poller ignores."""
         if self.kubeconfig:
@@ -131,8 +135,11 @@ class KubeSchedulerConfiguration(Strict):
             )
         yield from problems_of(self.extenders)
 
-    def ignored(self) -> Iterator[str]:
-        """The given fields that poller ignores, because they don't change decisions."""
+    def ignored(self, plugins: Collection[str]) -> Iterator[str]:
+        """The given fields that poller ignores, because they don't change decisions.
+
+        plugins: the names of those that are there.
+        """
         if self.parallelism is not None:
             yield "parallelism: poller looks at nodes in one thread"
         yield from self.client_connection.ignored("clientConnection")
@@ -144,6 +151,8 @@ class KubeSchedulerConfiguration(Strict):
                 yield f"{name}: poller serves no profiling data; see scripts/profile"
         if self.delay_cache_until_active:
             yield "delayCacheUntilActive: a poller that doesn't lead keeps its cache up to date"
+        for i, profile in enumerate(self.profiles):
+            yield from profile.ignored(f"profiles[{i}]", plugins)
 
 
 def default_config() -> KubeSchedulerConfiguration:
@@ -151,20 +160,10 @@ def default_config() -> KubeSchedulerConfiguration:
     return KubeSchedulerConfiguration(api_version=VERSION, kind=KIND)
 
 
-def load_config(file: Path) -> KubeSchedulerConfiguration:
-    """Read a configuration file. ConfigError when it doesn't exist, or something in it is wrong.
-
-    Names of plugins are checked later, when the policies are loaded.
-    """
-    config, problems = read_config(file)
-    if problems:
-        raise ConfigError(problems, file)
-    return config
-
-
 def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
     """Read a configuration file; returns it, as far as it is valid, with all that is wrong.
 
+    Names of plugins are checked later, when the policies are loaded.
     ConfigError when it doesn't exist, or isn't a KubeSchedulerConfiguration at all.
     """
     from yaml import YAMLError  # here, as few runs need them

@@ -6,29 +6,29 @@ pkg/scheduler/framework/plugins/names/names.go
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from lib.scheduling.framework.arguments import Args
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
 from lib.scheduling.handle import Handle
-from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, kind_of, make
+from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, LACKING, PLUGINS, kind_of, make
 from lib.service.config.fields import ConfigError, read, without_repetitions, wrong_head
-from lib.service.config.profiles import KubeSchedulerProfile, PluginConfig
-
-LACKING = {
-    "GangScheduling",
-    "PodGroupPodsCount",
-    "TopologyPlacementGenerator",
-}
-"""kube-scheduler's plugins that poller doesn't have."""
+from lib.service.config.profiles import ALL, KubeSchedulerProfile, PluginConfig, no_plugin
 
 if TYPE_CHECKING:
     from lib.service.policies import Policy
 
-ALL = "*"
-
 LARGEST_WEIGHT = 2**31 - 1
+
+REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+"""kube-scheduler refuses a file that configures one of these, whereas it ignores other names."""
+
+UNLIKE = {
+    ("preEnqueue", "DefaultPreemption"): True,
+    ("preScore", "DynamicResources"): False,
+    ("preScore", "ImageLocality"): False,
+}
+"""Whether kube-scheduler's plugin has an extension point, where poller's differs; files go by this."""
 
 PREPARED_AT = {"filter": "preFilter", "score": "preScore"}
 """A plugin that runs at the first extension point also runs at the second, which prepares it."""
@@ -61,7 +61,11 @@ class ProfileBuilder:
 
     def profile(self, scheduler_name: str, percentage: int = 0, without: Collection[str] = ()) -> Profile:
         """The profile, without some plugins. Don't use it if there are problems."""
-        self._check_sets()
+        for point in ("placementGenerate", "placementScore"):
+            if self._sets[point].enabled:
+                self._wrong(
+                    f"{self._path}.plugins.{point}", "poller doesn't place groups by topology; leave it out"
+                )
         own = {point: self._enabled_at(point) for point in EXTENSION_POINTS}
         everywhere = self._multi_point()
         names = {
@@ -75,7 +79,9 @@ class ProfileBuilder:
             self._wrong(f"{self._path}.plugins.bind", "must be at least one plugin, such as DefaultBinder")
         for point, before in PREPARED_AT.items():
             listed = names[before]
-            names[before] += [name for name in names[point] if self._has(name, before) and name not in listed]
+            names[before] += [
+                name for name in names[point] if self._make(name)[before] and name not in listed
+            ]
         points = {
             point: tuple(plugin for name in names_there for plugin in self._make(name)[point])
             for point, names_there in names.items()
@@ -98,10 +104,11 @@ class ProfileBuilder:
         weights: Weights = {}
         for i, plugin in enumerate(self._sets[point].enabled):
             place, name = f"{self._path}.plugins.{point}.enabled[{i}]", plugin.name
-            if not 0 <= plugin.weight <= LARGEST_WEIGHT:
-                self._wrong(f"{place}.weight", f"{plugin.weight} is not between 0 and {LARGEST_WEIGHT}")
             if not self._is_there(name, f"{place}.name"):
                 continue
+            counts = point in ("score", "multiPoint") and self._has(name, "score")
+            if not (0 if counts else -LARGEST_WEIGHT) <= plugin.weight <= LARGEST_WEIGHT:
+                self._wrong(f"{place}.weight", f"{plugin.weight} is not between 0 and {LARGEST_WEIGHT}")
             if point in EXTENSION_POINTS and not self._has(name, point):
                 has = ", ".join(other for other in EXTENSION_POINTS if self._has(name, other))
                 self._wrong(f"{place}.name", f"{name} has no {point}; it has {has}")
@@ -141,17 +148,6 @@ class ProfileBuilder:
             *(name for name in own if name not in through_multi_point),
         ]
 
-    def _check_sets(self) -> None:
-        """Find mistakes that don't change which plugins run."""
-        for point, plugins in self._sets.items():
-            if plugins.enabled and point in ("placementGenerate", "placementScore"):
-                self._wrong(
-                    f"{self._path}.plugins.{point}", "poller doesn't place groups by topology; leave it out"
-                )
-            for i, plugin in enumerate(plugins.disabled):
-                if plugin.name != ALL and plugin.name not in LACKING:
-                    self._is_there(plugin.name, f"{self._path}.plugins.{point}.disabled[{i}].name")
-
     # --- plugins ----------------------------------------------------------------------------------------
 
     def _is_there(self, name: str, place: str) -> bool:
@@ -162,13 +158,11 @@ class ProfileBuilder:
         elif name == ALL:
             self._wrong(place, f"{ALL} can only be disabled")
         else:
-            close = get_close_matches(name, [*PLUGINS, *self._policies], n=1)
-            hint = f"; did you mean {close[0]}?" if close else ", nor a --plugin of that name"
-            self._wrong(place, f"there is no plugin {name!r}{hint}")
+            self._wrong(place, no_plugin(name, (*PLUGINS, *self._policies)))
         return False
 
     def _has(self, name: str, point: str) -> bool:
-        return bool(self._make(name)[point])
+        return UNLIKE.get((point, name), bool(self._make(name)[point]))
 
     def _make(self, name: str) -> Mapping[str, Sequence[Plugin]]:
         """Create the plugins of a name, once. A policy's functions are several plugins of one name."""
@@ -186,11 +180,11 @@ class ProfileBuilder:
         arguments: dict[str, Mapping[str, Any]] = {}
         for i, config in enumerate(configs):
             place, name = f"{self._path}.pluginConfig[{i}]", config.name
-            if not self._is_there(name, f"{place}.name"):
-                continue
             if name in arguments:
                 self._wrong(f"{place}.name", f"{name} is configured twice")
                 continue
+            if name in REMOVED:
+                self._wrong(f"{place}.name", f"kube-scheduler's {name} is no longer there; leave it out")
             arguments[name] = {}
             try:
                 arguments[name] = arguments_for(name, config.args, f"{place}.args")
@@ -202,14 +196,27 @@ class ProfileBuilder:
         self.problems.append(f"{place}: {what}")
 
 
-def arguments_for(plugin: str, raw: dict[str, Any], path: str) -> dict[str, Any]:
-    """The arguments of a plugin's constructor. ConfigError when something is wrong."""
+def names_at(profile: Profile, point: str) -> list[str]:
+    """The names of the plugins at an extension point, as a file has them; a policy's functions share one."""
+    there = dict.fromkeys(plugin.name for plugin in profile.with_point(*EXTENSION_POINTS[point]))
+    names = [name for name in there if UNLIKE.get((point, name), True)]
+    names += [plugin.name for plugin in profile.plugins if UNLIKE.get((point, plugin.name))]
+    scores = point in ("preScore", "score")
+    return [name for name in names if name in profile.weights] if scores else names
+
+
+def args_of(plugin: str) -> type[Args] | None:
+    """The type of a plugin's arguments; None if it takes none, and, as in kube-scheduler, ignores all."""
     kind: type[Args] | None = getattr(kind_of(plugin), "args", None)
+    return kind
+
+
+def arguments_for(plugin: str, raw: Any, path: str) -> dict[str, Any]:
+    """The arguments of a plugin's constructor. ConfigError when something is wrong."""
+    kind = args_of(plugin)
     if kind is None:
-        if raw:
-            raise ConfigError([f"{path}: {plugin} takes none; leave them out"])
         return {}
-    if wrong := [*wrong_head(raw, f"{plugin}Args", f"{path}.")]:
+    if isinstance(raw, dict) and (wrong := [*wrong_head(raw, f"{plugin}Args", f"{path}.")]):
         raise ConfigError(wrong)
     args, wrong = read(raw, kind, path)
     if wrong := without_repetitions([*wrong, *args.problems(path)]):

@@ -3,11 +3,16 @@
 Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/#KubeSchedulerProfile
 """
 
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from lib.scheduling.framework.arguments import Strict
+
+ALL = "*"
+"""In the place of a plugin's name: all of them are disabled."""
 
 
 class Plugin(Strict):
@@ -55,7 +60,7 @@ class PluginConfig(Strict):
     """A plugin's arguments."""
 
     name: str
-    args: dict[str, Any] = msgspec.field(default_factory=dict)
+    args: Any = msgspec.field(default_factory=dict)
 
 
 class KubeSchedulerProfile(Strict):
@@ -65,3 +70,20 @@ class KubeSchedulerProfile(Strict):
     percentage_of_nodes_to_score: int | None = None
     plugins: Plugins = msgspec.field(default_factory=Plugins)
     plugin_config: tuple[PluginConfig, ...] = ()
+
+    def ignored(self, path: str, known: Collection[str]) -> Iterator[str]:
+        """What is said of plugins that aren't there. kube-scheduler, too, ignores that."""
+        for point, plugins in self.plugins.by_name().items():
+            for i, plugin in enumerate(plugins.disabled):
+                if plugin.name not in (ALL, *known):
+                    yield f"{path}.plugins.{point}.disabled[{i}]: {no_plugin(plugin.name, known)}"
+        for i, config in enumerate(self.plugin_config):
+            if config.name not in known:
+                yield f"{path}.pluginConfig[{i}]: {no_plugin(config.name, known)}"
+
+
+def no_plugin(name: str, known: Collection[str]) -> str:
+    """That a plugin isn't there, and which may be meant."""
+    close = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ", nor a --plugin of that name"
+    return f"there is no plugin {name!r}{hint}"

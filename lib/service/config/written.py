@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import durationpy
-import httpx
 import msgspec
 import yaml
 
 from lib.kube.election import LeaderElection
-from lib.scheduling.framework.arguments import VERSION, Args, Duration
+from lib.scheduling.framework.arguments import VERSION, Duration
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
-from lib.scheduling.plugins.registry import kind_of
+from lib.scheduling.plugins.registry import DEFAULT_PLUGINS
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.config.fields import read
 from lib.service.config.file import KIND, KubeSchedulerConfiguration, LeaderElectionConfiguration
-from lib.service.config.profile_builder import ALL
-from lib.service.config.profiles import KubeSchedulerProfile
+from lib.service.config.profile_builder import args_of, names_at
+from lib.service.config.profiles import ALL, KubeSchedulerProfile
 
 WITHHELD = "withheld"
 
@@ -61,8 +60,18 @@ def as_used(
 
 def write(configuration: dict[str, Any], file: Path) -> None:
     """Write the configuration as YAML, for the user alone. OSError when that fails."""
+    named = {plugin["name"] for plugin in _enabled(configuration)}
+    own = sorted(named.difference(DEFAULT_PLUGINS))
     with open(file, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        if own:
+            out.write(f"# kube-scheduler can't use this file: it has no plugin {' or '.join(own)}.\n")
         yaml.safe_dump(configuration, out, sort_keys=False)
+
+
+def _enabled(configuration: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for profile in configuration["profiles"]:
+        for plugins in profile["plugins"].values():
+            yield from plugins.get("enabled", ())
 
 
 def _leader_election(election: LeaderElection | None) -> dict[str, Any]:
@@ -79,10 +88,8 @@ def _leader_election(election: LeaderElection | None) -> dict[str, Any]:
 
 def _profile(profile: Profile, spec: KubeSchedulerProfile) -> dict[str, Any]:
     plugins: dict[str, Any] = {"multiPoint": _only([])}
-    for point, kinds in EXTENSION_POINTS.items():
-        names = [*dict.fromkeys(plugin.name for plugin in profile.with_point(*kinds))]
-        if point in ("preScore", "score"):
-            names = [name for name in names if name in profile.weights]
+    for point in EXTENSION_POINTS:
+        names = names_at(profile, point)
         weights = {name: {"weight": profile.weights[name]} for name in names if point == "score"}
         plugins[point] = _only([{"name": name, **weights.get(name, {})} for name in names])
     return {
@@ -102,8 +109,7 @@ def _arguments(profile: Profile, spec: KubeSchedulerProfile) -> Iterator[dict[st
     """The arguments of each plugin that has some, with defaults."""
     given = {config.name: config.args for config in spec.plugin_config}
     for name in sorted({plugin.name for plugin in profile.plugins}):
-        kind: type[Args] | None = getattr(kind_of(name), "args", None)
-        if kind:
+        if kind := args_of(name):
             args, _ = read({**given.get(name, {}), "kind": f"{name}Args"}, kind)
             yield {"name": name, "args": _as_builtins(args)}
 
@@ -111,9 +117,9 @@ def _arguments(profile: Profile, spec: KubeSchedulerProfile) -> Iterator[dict[st
 def _extender(extender: ExtenderConfig, secrets: bool) -> dict[str, Any]:
     found: dict[str, Any] = _as_builtins(extender)
     if not secrets:
-        url = httpx.URL(extender.url_prefix)
-        if url.userinfo:
-            found["urlPrefix"] = str(url.copy_with(userinfo=WITHHELD.encode()))
+        if "@" in extender.url_prefix:
+            url = extender.url
+            found["urlPrefix"] = str(url.copy_with(userinfo=WITHHELD.encode())) if url else WITHHELD
         if extender.tls_config and extender.tls_config.key_data:
             found["tlsConfig"]["keyData"] = WITHHELD
     return found

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from cluster import Cluster as RunningCluster
+from configs import load_config
 from objects import node, pod, read
 
 from lib.kube.objects import Pod, Service
@@ -22,7 +23,6 @@ from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
 from lib.service.config.fields import ConfigError
-from lib.service.config.file import load_config
 from lib.service.options import Options, run_with_options
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
@@ -155,7 +155,7 @@ def test_the_one_profile_without_a_name_has_it_from_the_option(
         (
             ["a,b"],
             None,
-            "profiles[0].schedulerName: 'a,b' is not a valid scheduler name",
+            "profiles[0].schedulerName: 'a,b' is not a valid name",
         ),
     ],
 )
@@ -218,10 +218,6 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
             "plugins.score.enabled[1].name: poller doesn't have kube-scheduler's PodGroupPodsCount",
         ),
         (
-            {"pluginConfig": [{"name": "GangScheduling", "args": {"a": 1}}]},
-            "profiles[0].pluginConfig[0].name: poller doesn't have kube-scheduler's GangScheduling",
-        ),
-        (
             {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": -1}}]},
             "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: -1 is less than 0",
         ),
@@ -249,18 +245,13 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
             {"plugins": {"filter": enabling("NodeResourceFit")}},
             "there is no plugin 'NodeResourceFit'; did you mean NodeResourcesFit?",
         ),
-        # kube-scheduler takes no notice of a name that it doesn't know here.
         (
-            {"plugins": {"multiPoint": disabling("Nonsense")}},
-            "profiles[0].plugins.multiPoint.disabled[0].name: there is no plugin 'Nonsense'",
+            {"plugins": {"preScore": enabling("ImageLocality")}},
+            "ImageLocality has no preScore; it has score",
         ),
         (
-            {"pluginConfig": [{"name": "ImageLocality", "args": {"a": 1}}]},
-            "profiles[0].pluginConfig[0].args: ImageLocality takes none; leave them out",
-        ),
-        (
-            {"plugins": {"preEnqueue": enabling("DefaultPreemption")}},
-            "DefaultPreemption has no preEnqueue; it has postFilter",
+            {"pluginConfig": [{"name": "EBSLimits"}]},
+            "profiles[0].pluginConfig[0].name: kube-scheduler's EBSLimits is no longer there; leave it out",
         ),
         (
             {"plugins": {"queueSort": disabling("*")}},
@@ -296,7 +287,7 @@ def test_what_is_wrong_with_a_profile_is_named_with_its_place(
 
 def test_all_that_is_wrong_with_profiles_is_said_at_once(tmp_path: Path) -> None:
     first = {"schedulerName": "a", "plugins": {"score": enabling("Nonsense"), "bind": disabling("*")}}
-    second = {"schedulerName": "a", "pluginConfig": [{"name": "Foo"}]}
+    second = {"schedulerName": "a", "pluginConfig": [{"name": "EBSLimits"}]}
     places = [line.partition(": ")[0] for line in refused(tmp_path, first, second).splitlines()]
     assert places == [
         "profiles[0].plugins.score.enabled[0].name",

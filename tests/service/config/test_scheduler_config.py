@@ -12,14 +12,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from configs import load_config
 
 from lib.kube.api import Api
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
+from lib.scheduling.plugins.registry import LACKING
 from lib.service.config.fields import ConfigError
-from lib.service.config.file import KubeSchedulerConfiguration, load_config
-from lib.service.config.profile_builder import LACKING, PREPARED_AT
+from lib.service.config.file import KubeSchedulerConfiguration
+from lib.service.config.profile_builder import PREPARED_AT
 from lib.service.http_extender import connected
 from lib.service.served_profiles import Asked, profiles_for
 

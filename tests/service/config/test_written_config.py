@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from configs import load_config
 from service.test_options import poller
 from test_scheduler_config import GOOD, about, asked, by_name, canonical, read
 
@@ -14,7 +15,6 @@ from lib.kube.election import LeaderElection
 from lib.scheduling.framework.interface import EXTENSION_POINTS
 from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
-from lib.service.config.file import load_config
 from lib.service.config.written import WITHHELD, as_used
 from lib.service.served_profiles import Asked, profiles_for
 

@@ -190,6 +190,8 @@ class Api:
             port = url.port or (443 if secure else 80)
             self._http = KeepAliveTransport(to_host(url.hostname or "", port, tls, system=system), system)
             self._server, self._prefix = httpx.URL(address), url.path.rstrip("/")
+            if url.hostname == "::1":  # kubectl proxy means to accept this Host header, and doesn't
+                self._server = self._server.copy_with(host="localhost")
         self._headers: dict[tuple[str, str], httpx.Headers] = {}  # by media types, as they take a while
         self._stopping = stopping
         self._retries, self._start = _Outages(system), _Start(system)
@@ -446,14 +448,14 @@ class Api:
         if "SSL" in str(error):
             return (
                 f"{self.address} is not a kubectl proxy: it speaks TLS, as the API server does ({error})."
-                " Start kubectl proxy, and give its address: --proxy http://127.0.0.1:8001"
+                f" Use {INSTEAD}"
             )
-        command = "kubectl proxy"
-        if url.scheme == "unix":
-            command += f" --unix-socket={url.path}"
-        elif url.port and url.port != 8001:
-            command += f" --port={url.port}"
-        return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
+        # A proxy on a port would give the user's rights to all programs of the machine, and to web pages.
+        there = f"kubectl proxy --unix-socket={url.path}, or {INSTEAD}" if url.scheme == "unix" else INSTEAD
+        return f"nothing answers at {self.address} ({error}); use {there}"
+
+
+INSTEAD = "--start-proxy: then poller starts a kubectl proxy of its own"
 
 
 class Watch:

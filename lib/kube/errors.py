@@ -8,6 +8,9 @@ import msgspec
 
 from lib.kube.objects import UNREADABLE, Status, decode_hook
 
+LONGEST_TEXT = 2000
+"""Of an answer that is text, at most so many bytes are told."""
+
 LONGEST_WAIT = 60.0
 """Of a server's Retry-After, at most so many seconds are waited."""
 
@@ -143,13 +146,22 @@ def refusal(
         status = None
     sort = answer.headers.get("Content-Type", "no content type")
     said = f"{code} {answer.reason_phrase} ({sort}: {beginning(body)!r})"
+    text = " ".join(body[:LONGEST_TEXT].decode(errors="replace").split())
+    is_text = not status and sort.startswith("text/plain")
+    if code == 403 and is_text and text == answer.reason_phrase:
+        return ForbiddenError(
+            f"{where}: {code} {text}: kubectl proxy itself refuses it; see its options --reject-methods,"
+            " --reject-paths, --accept-paths and --accept-hosts"
+        )
     if code == 404 and body.startswith(b"404 page not found"):  # Go's own words
         return NotFoundError(f"{where}: {said}; the API server has no such resource")
     if not status and code != 429 and code < 500:
         what = "is not a Kubernetes API response; is kubectl proxy running there?"
         return AnswerError(f"{where}: {said} {what}")
+    if is_text and code >= 500:  # kubectl proxy's, about the way to its API server
+        said = f"{code} {answer.reason_phrase}: {text}"
     words = f"{code} {status.message}" if status else said
-    if not status and code >= 500:
+    if not status and not is_text and code >= 500:
         words += "; the proxy may not reach its API server"
     if code == 401:
         words += "; the credentials of kubectl's context are wrong or have expired: log in again"

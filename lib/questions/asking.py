@@ -1,11 +1,10 @@
 """The common options of all verbs, and how they read the cluster."""
 
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Protocol, TypeVar
@@ -13,8 +12,9 @@ from typing import Annotated, Any, Protocol, TypeVar
 import typer
 
 from lib.kube.api import Api
+from lib.kube.errors import StatusError
 from lib.kube.escaping import escaped
-from lib.kube.proxy import OwnProxy
+from lib.kube.proxy import OwnProxy, answers, context_namespace
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
@@ -25,7 +25,16 @@ from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import change_cluster
 from lib.scheduling.handle import Handle
-from lib.service.command_line import CLUSTER, DEFAULT_PROXY, Proxy, StartProxy, option
+from lib.service.command_line import (
+    CLUSTER,
+    DEFAULT_PROXY,
+    ContextName,
+    Kubeconfig,
+    Proxy,
+    StartProxy,
+    kubectl_options,
+    option,
+)
 from lib.service.config.file import default_config, read_config
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
@@ -55,7 +64,8 @@ class ManifestFiles:
         ),
     ] = None
     kustomize: Annotated[
-        list[Path] | None, own_option("A kustomization.", "--kustomize", "-k", metavar="FOLDER")
+        list[str] | None,
+        own_option("A kustomization: a folder or a URL.", "--kustomize", "-k", metavar="FOLDER"),
     ] = None
     recursive: Annotated[bool, own_option("Also the folders in the folder of -f.", "--recursive", "-R")] = (
         False
@@ -101,14 +111,8 @@ class Common:
     context: typer.Context
     proxy: Proxy = None
     start_proxy: StartProxy = False
-    context_name: Annotated[
-        str | None,
-        option(CLUSTER, "Ask the cluster of this context of kubectl.", "--context", metavar="NAME"),
-    ] = None
-    kubeconfig: Annotated[
-        Path | None,
-        option(CLUSTER, "Use this kubeconfig.", "--kubeconfig", metavar="FILE"),
-    ] = None
+    context_name: ContextName = None
+    kubeconfig: Kubeconfig = None
     from_file: Annotated[
         list[Path] | None,
         option(
@@ -212,31 +216,37 @@ class Common:
     @property
     def kubectl_options(self) -> tuple[str, ...]:
         """The options for kubectl that say which cluster is asked."""
-        named = {"--context": self.context_name, "--kubeconfig": self.kubeconfig}
-        return tuple(f"{name}={value}" for name, value in named.items() if value)
+        return kubectl_options(self.context_name, self.kubeconfig)
 
-    @property
+    @cached_property
     def _by_kubectl(self) -> bool:
-        """Whether kubectl's cluster is asked, if nothing else is said."""
-        return bool(self.kubectl_options) or self.context.find_root().info_name == KUBECTL_NAME
+        """Whether kubectl's cluster is asked: no proxy is given, nor is there one at the default address."""
+        if self.proxy or self.from_file:
+            return False
+        asked = self.start_proxy or self.kubectl_options
+        return bool(asked) or self.context.find_root().info_name == KUBECTL_NAME or not answers(DEFAULT_PROXY)
 
     @property
     def usual_namespace(self) -> str:
         """The namespace of names without one: by default that of kubectl's context, if it is asked."""
-        asks = (self._by_kubectl or self.start_proxy) and not self.from_file
-        return self.namespace or (context_namespace(self.kubectl_options) if asks else "default")
+        usual = context_namespace(*self.kubectl_options) if self._by_kubectl and not self.namespace else ""
+        return self.namespace or usual or "default"
 
     @contextmanager
     def api(self) -> Iterator[Api | None]:
         """The connection to the cluster; None if it is read from files."""
         if self.from_file:
             yield None
-            return
-        with ExitStack() as stack:
-            address = self.proxy or DEFAULT_PROXY
-            if self.start_proxy or (self._by_kubectl and not self.proxy):
-                address = stack.enter_context(OwnProxy(*self.kubectl_options)).address
-            yield stack.enter_context(Api(address, MACHINE.event()))
+        elif not self._by_kubectl:
+            with Api(self.proxy or DEFAULT_PROXY, MACHINE.event()) as api:
+                yield api
+        else:
+            with OwnProxy(*self.kubectl_options) as own, Api(own.address, MACHINE.event()) as api:
+                try:
+                    yield api
+                except StatusError as error:  # a plugin that logs in may have said more
+                    error.args = (own.with_its_words(str(error)),)
+                    raise
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
         """Read the cluster, and change it as the what-if options say. QuestionError when they are wrong."""
@@ -288,16 +298,6 @@ class Common:
             others = profiles_for(read, Asked(policies=policies), Handle(random))
             profiles += [each for each in others if each.scheduler_name != first]
         return Decider(snapshot, profiles, random, self.scheduler_name)
-
-
-def context_namespace(kubectl_options: Sequence[str] = ()) -> str:
-    """The namespace of kubectl's current context, or of the one that the options name."""
-    command = ["kubectl", "config", "view", "--minify", "--output=jsonpath={..namespace}", *kubectl_options]
-    try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        said = ""
-    return said.strip() or "default"
 
 
 def complain(command: str, *lines: str) -> None:

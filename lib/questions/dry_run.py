@@ -114,7 +114,8 @@ class DryRun:
                     self._said.unchanged.add(name)
                 return stored
         except StatusError as error:
-            if isinstance(error, ForbiddenError) and " cannot " in error.said:
+            # kubectl proxy says nothing; admission's words have no "cannot".
+            if isinstance(error, ForbiddenError) and (not error.said or " cannot " in error.said):
                 self._missing_rights = f"the API server wasn't asked, because of a missing right: {error}"
             elif str(NO_DRY_RUN) not in str(error):
                 self._said.refused[name] = error.said or str(error)

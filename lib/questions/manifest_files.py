@@ -20,7 +20,7 @@ PATIENCE = 60
 """Seconds for a download, or for kustomize."""
 
 
-def expanded(names: Sequence[str], kustomizations: Sequence[Path], *, recursive: bool) -> list[str]:
+def expanded(names: Sequence[str], kustomizations: Sequence[str], *, recursive: bool) -> list[str]:
     """The files of these names, with those in folders. QuestionError when there are none."""
     if not names and not kustomizations:
         raise QuestionError("say which manifests: -f FILE, -f FOLDER, -f URL, or -k FOLDER")

@@ -28,6 +28,7 @@ from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.command_line import kubectl_options
 from lib.service.follow_up import FollowUp
 from lib.service.options import Options
 from lib.service.rights import Right, needed_rights
@@ -131,7 +132,7 @@ def _connected(options: Options, report: Report, shutdown: Shutdown, system: Sys
         if options.start_proxy:
             from lib.kube.proxy import OwnProxy  # here, as few runs need it
 
-            proxy = stack.enter_context(OwnProxy())
+            proxy = stack.enter_context(OwnProxy(*kubectl_options(options.context_name, options.kubeconfig)))
         address = proxy.address if proxy else options.proxy
         report.connecting(address)
         for field_path in options.config.ignored(options.profiles.known_plugins):

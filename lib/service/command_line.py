@@ -73,7 +73,34 @@ StartProxy = Annotated[
         envvar="POLLER_START_PROXY",
     ),
 ]
-"""Two options that the verbs have, too."""
+ContextName = Annotated[
+    str | None,
+    option(
+        CLUSTER,
+        "Use the cluster of this context of kubectl, with a kubectl proxy of poller's own.",
+        "--context",
+        metavar="NAME",
+        envvar="POLLER_CONTEXT",
+    ),
+]
+
+Kubeconfig = Annotated[
+    Path | None,
+    option(
+        CLUSTER,
+        "Use this kubeconfig, with a kubectl proxy of poller's own.",
+        "--kubeconfig",
+        metavar="FILE",
+        envvar="POLLER_KUBECONFIG",
+    ),
+]
+"""Four options that the verbs have, too."""
+
+
+def kubectl_options(context: str | None, kubeconfig: Path | None) -> tuple[str, ...]:
+    """The options for kubectl that say which cluster is meant."""
+    named = {"--context": context, "--kubeconfig": kubeconfig}
+    return tuple(f"{name}={value}" for name, value in named.items() if value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +109,8 @@ class CommandLine:
 
     proxy: Proxy = None
     start_proxy: StartProxy = False
+    context_name: ContextName = None
+    kubeconfig: Kubeconfig = None
     ui: Annotated[
         bool,
         option(

@@ -168,6 +168,7 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     with _blaming("--config", ConfigError):  # when poller is connected, they are made again, with extenders
         profiles = profiles_for(config, asked, Handle(), problems, given.config_file)
     raw = {field.name: getattr(given, field.name) for field in fields(given)}
+    raw["start_proxy"] = _starts_proxy(given)
     options = Options(
         **raw | {"proxy": given.proxy or DEFAULT_PROXY},
         config=config,
@@ -178,13 +179,18 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     return options, profiles
 
 
+def _starts_proxy(given: CommandLine) -> bool:
+    return given.start_proxy or bool(given.context_name or given.kubeconfig)
+
+
 def _check_ways_to_show(given: CommandLine) -> None:
     """BadParameter when options about the proxy, --listen, --ui or --top can't be combined."""
     if given.pod_resources and not given.listen:
         raise typer.BadParameter("--pod-resources (POLLER_POD_RESOURCES) needs --listen")
-    if given.start_proxy and given.proxy:
-        raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
-    if given.ui and not (given.start_proxy or (given.proxy or "").startswith("unix:")):
+    if given.proxy and _starts_proxy(given):
+        name = "--start-proxy" if given.start_proxy else "--context" if given.context_name else "--kubeconfig"
+        raise typer.BadParameter(f"{name} can't be combined with --proxy (POLLER_PROXY)")
+    if given.ui and not (_starts_proxy(given) or (given.proxy or "").startswith("unix:")):
         raise typer.BadParameter(
             "--ui (POLLER_UI) needs --start-proxy, or a --proxy on a unix socket: any web page in a browser"
             " could use one on a port"

@@ -46,6 +46,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--sed", "1"], "No such option: --sed"),
         (["surplus"], "No such command 'surplus'"),
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "can't be combined with --proxy"),
+        (["--context", "a", "--proxy", "http://127.0.0.1:1"], "--context can't be combined with --proxy"),
         (["--ui"], "needs --start-proxy, or a --proxy on a unix socket"),
         (["--ui", "--start-proxy", "--once"], "--once can't be combined with --ui"),
         (["--top"], "standard output is not one that it can draw on"),
@@ -84,7 +85,9 @@ def test_help_can_be_read_at_80_columns_and_in_a_pipe() -> None:
     said = poller("--help", COLUMNS="80").stdout
     assert max(map(len, said.splitlines())) <= 80
     for field in fields(CommandLine):
-        option = {"config_file": "config", "explain_as": "explain"}.get(field.name, field.name)
+        option = {"config_file": "config", "explain_as": "explain", "context_name": "context"}.get(
+            field.name, field.name
+        )
         assert re.search(rf"^  (-v, )?--{option.replace('_', '-')}( |$)", said, re.MULTILINE), option
     assert "…" not in said
     assert "--bind-workers from POLLER_BIND_WORKERS" in said.replace("\n  ", " ")

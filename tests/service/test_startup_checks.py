@@ -79,7 +79,7 @@ def test_the_api_server_itself_is_no_proxy(one_node: Cluster) -> None:
     done = one_node.poller(proxy=one_node.server)
     assert done.returncode == 1
     assert f"{one_node.server} is not a kubectl proxy: it speaks TLS" in done.stderr
-    assert "Start kubectl proxy" in done.stderr
+    assert "Use --start-proxy: then poller starts" in done.stderr
 
 
 @EMBEDDED

@@ -56,8 +56,8 @@ CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
 class UtilizationShapePoint(Strict):
     """The score (0 to 10) of a resource at a utilization (0 to 100)."""
 
-    utilization: int
-    score: int
+    utilization: int = 0
+    score: int = 0
 
 
 # --- checks ---------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from random import Random
 import pytest
 import yaml
 
+from lib.service.policies import load_policy
 from scripts.grading.best import Best, _estimated, _tried
-from scripts.grading.marks import mark
+from scripts.grading.marks import Mark, mark
 from scripts.grading.scenario import Scenario
-from scripts.grading.trial import Limits, Trial, run
-from scripts.grading.variation import hidden_like
+from scripts.grading.trial import Limits, Task, Trial, run
+from scripts.grading.variation import renamed, shaped_like
 from scripts.servers.process import ROOT
 
 LAB = ROOT / "scripts" / "lab"
@@ -156,13 +157,80 @@ def test_names_of_nodes_in_the_code_help_on_the_open_cluster_only(tmp_path: Path
 def test_a_hidden_cluster_has_the_same_shape_and_no_name_of_the_open_one() -> None:
     for folder in sorted((LAB / "scenarios").iterdir()):
         scenario = Scenario(folder)
-        one, same, other = (hidden_like(scenario, secret) for secret in ("ann", "ann", "ben"))
+        shape = shaped_like(scenario, "a class")
+        assert shape.cluster == shaped_like(scenario, "a class").cluster
+        assert shape.cluster != shaped_like(scenario, "another one").cluster
+        one, same, other = (renamed(shape, secret) for secret in ("ann", "ann", "ben"))
         assert one.cluster == same.cluster
         assert one.cluster != other.cluster
         assert len(one.nodes) == len(scenario.nodes)
         assert not {*one.nodes} & {*scenario.nodes}
         assert all(name in one.nodes for name in [*one.expect.avoid, *one.running.values()])
         assert {each.of for each in one.expect.spread} <= {each["metadata"]["name"] for each in one.manifests}
+
+
+def marks_on(cluster: Scenario, policy: Path) -> tuple[Mark, ...]:
+    """The marks for a policy that runs in this process."""
+    task = Task(cluster)
+    trial = task.placed(task.decider(1, load_policy(policy)))
+    return mark(cluster, Trial(trial.as_json())).marks
+
+
+BY_NAME = """
+WEIGHT = 100
+
+class ByName:
+    def pre_filter(self, state, pod, cluster):
+        state["ByName"] = sorted(node.name for node in cluster.nodes.values())
+
+    def score(self, state, pod, node):
+        return state["ByName"].index(node.name)
+"""
+"""The last name in the alphabet is best."""
+
+
+def test_a_mark_depends_on_nobodys_name_and_on_no_comment(tmp_path: Path) -> None:
+    by_name = written(tmp_path, {"by_name.py": BY_NAME}) / "by_name.py"
+    for folder, file, names in (
+        (SAVE_MONEY, by_name, 50),
+        (SAVE_MONEY, BEST_PRICE, 5),
+        (LAB / "scenarios/empty-nodes", by_name, 5),
+    ):
+        shape = shaped_like(Scenario(folder), "a class")
+        found = [marks_on(renamed(shape, f"student-{i} {i}"), file) for i in range(names)]
+        assert len({tuple((each.value, each.points) for each in marks) for marks in found}) == 1
+
+
+CHEAPEST = """
+WEIGHT = 100
+
+def score(pod, node):
+    return 100 - round(500 * float(node.annotations["example.com/price"]))
+"""
+
+AWS = {"small": "0.0104", "medium": "0.0208", "large": "0.0416", "huge": "0.0832"}
+
+
+def test_prices_are_not_rounded(tmp_path: Path) -> None:
+    """Whatever a teacher's prices are, the cheapest placement has all points on each hidden cluster."""
+    told = {each.name: each.read_text() for each in SAVE_MONEY.iterdir()}
+    for before, price in zip(("0.10", "0.20", "0.40", "0.80"), AWS.values(), strict=True):
+        told["cluster.yaml"] = told["cluster.yaml"].replace(f'"{before}"', f'"{price}"')
+    told["scenario.yaml"] = told["scenario.yaml"].replace("0.30", "0.0312")
+    scenario = Scenario(written(tmp_path, told))
+    policy = written(tmp_path, {"cheapest.py": CHEAPEST}) / "cheapest.py"
+    for i in range(3):
+        shape = shaped_like(scenario, str(i))
+        assert all(each.good for each in marks_on(renamed(shape, "ann"), policy)), shape.expect
+
+
+@pytest.mark.parametrize("policy", ["bin_packing", "headroom"])
+def test_who_reads_no_price_has_not_all_points_where_costs_count(policy: str) -> None:
+    file = ROOT / "scripts" / "examples" / f"{policy}.py"
+    for i in range(2):
+        shape = shaped_like(Scenario(SAVE_MONEY), f"class {i}")
+        assert not all(each.good for each in marks_on(shape, file))
+        assert all(each.good for each in marks_on(shape, SOLUTION))
 
 
 def test_each_student_has_hidden_clusters_of_their_own(tmp_path: Path) -> None:
@@ -239,7 +307,8 @@ def test_a_rubric_gives_a_part_of_the_points(tmp_path: Path) -> None:
     told = yaml.safe_load((SAVE_MONEY / "scenario.yaml").read_text())
     told["rubric"] = {"cost": {"points": 6, "none_at": 1.5}, "nodes_used": {"points": 3, "none_at": 4}}
     (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(told))
-    without, found, solution = rows(grade(BEST_PRICE, SOLUTION, scenario=tmp_path))
+    options = "--csv", "--hidden=0"
+    without, found, solution = rows(grade(BEST_PRICE, SOLUTION, scenario=tmp_path, options=options))
     assert (without["points"], without["of"]) == ("1", "10")
     assert float(found["points"]) == pytest.approx(1 + 6 * (1.5 - 0.7) / 1.2 + 3 * 0.5)
     assert solution["points"] == "10"
@@ -266,6 +335,7 @@ def test_a_report_says_which_pods_went_where_and_what_was_possible(tmp_path: Pat
     grade(BEST_PRICE, options=(f"--reports={tmp_path}",))
     text = (tmp_path / "best_price.md").read_text()
     assert "best_price: 1 of 3 points: nodes <= 2: it is 3" in text
+    assert "your score decided for 7 pods; PodTopologySpread 3" in text
     assert "| cost <= 0.3 | 0.70 | 0.3 or less | 0.3 | 0 of 1 |" in text
     assert all(f"default/batch-{i}" in text for i in range(1, 5))
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.grading.__main__ import AS_ROOT
 from scripts.grading.kernel import has_walls
 from scripts.grading.scenario import Scenario
 from scripts.grading.second_look import second_look
@@ -159,6 +161,17 @@ AT_THE_WALLS = {
     "limits_the_grader": ("resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)", NOT_PERMITTED),
     "raises_its_limits": ("resource.setrlimit(resource.RLIMIT_CPU, (9**6, 9**6))", "not allowed to raise"),
     "says_it_by_udp": ("socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", NOT_PERMITTED),
+    "is_signalled_by_a_file": (
+        "import fcntl\nread, write = os.pipe()\nfcntl.fcntl(read, fcntl.F_SETOWN, os.getppid())",
+        NOT_PERMITTED,
+    ),
+    "chooses_the_signal": ("import fcntl\nfcntl.fcntl(0, 10, signal.SIGKILL)", NOT_PERMITTED),
+    "owns_by_ioctl": ("import fcntl\nfcntl.ioctl(0, 0x8901, bytes(4))", NOT_PERMITTED),
+    "files_have_flags": ("import fcntl\nassert fcntl.fcntl(0, fcntl.F_GETFL) >= 0", DEFAULTS),
+    "remembers_by_a_semaphore": (
+        "assert ctypes.CDLL(None).semget(1, 1, 0o1600) >= 0, 'no semaphore'",
+        "no semaphore",
+    ),
     "threads_are_harmless": (
         "thread = threading.Thread(target=print)\nthread.start()\nthread.join()\nimport sqlite3, zoneinfo",
         DEFAULTS,
@@ -188,7 +201,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]
         (folder / f"{name}.py").write_text(source)
     done = grade(*(folder / f"{name}.py" for name in sources))
     assert done.returncode == 3
-    assert done.stderr.strip() == "" or not has_walls()
+    assert done.stderr.strip() == (AS_ROOT if os.geteuid() == 0 else "") or not has_walls()
     return rows(done)
 
 

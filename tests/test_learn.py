@@ -253,6 +253,12 @@ def test_a_class_is_reported(folder: Path) -> None:
     _, ann, bob = report("ann.json", "bob.json")
     assert (ann.split()[:4], bob.split()[:4]) == (["ann", "1", "0", "0"], ["bob", "0", "0", "1"])
 
+    (folder / "broken.json").write_text('{"lesson": 3, "ta')
+    command = [folder / "scripts/learn", "report", "ann.json", "broken.json", "bob.json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["student", "ann", "bob"]
+    assert (done.returncode, "broken.json isn't the progress of a student" in done.stderr) == (1, True)
+
 
 def test_a_progress_that_cannot_be_read_is_kept_and_named(tmp_path: Path) -> None:
     file = tmp_path / "progress.json"

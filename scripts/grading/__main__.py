@@ -1,5 +1,6 @@
 """`scripts/grade`: what students' policies come to."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +10,11 @@ from rich.console import Console
 from rich.progress import track
 
 from lib.questions.errors import QuestionError
-from scripts.grading.contest import FILE as CONTEST, Contest
-from scripts.grading.hand_in import HandInResult, grade_all, hand_ins
+from scripts.grading.contest import FILE as CONTEST, Contest, Entry
+from scripts.grading.hand_in import grade_all, hand_ins
 from scripts.grading.kernel import has_walls
 from scripts.grading.outputs import FOR_ONE, OUTPUTS, ResultFormat, report
-from scripts.grading.ranking import beats, ranking
+from scripts.grading.ranking import beats, page, ranking
 from scripts.grading.scenario import Scenario, ScenarioError
 from scripts.grading.trial import Limits
 
@@ -21,6 +22,11 @@ NO_WALLS = (
     "scripts/grade: this machine's kernel can't confine policies (Linux 5.13 or newer can, with Landlock)."
     " Python refuses them files, programs and the network, and a skilled student gets around that. Grade in a"
     " container on Linux, or only policies that you have read."
+)
+
+AS_ROOT = (
+    "scripts/grade: it runs as root. The kernel limits no threads for root, so a policy can start very many."
+    " Grade as another user."
 )
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -63,11 +69,13 @@ def grade(
     """
     if not has_walls():
         typer.echo(NO_WALLS, err=True)
+    elif os.geteuid() == 0:
+        typer.echo(AS_ROOT, err=True)
     output = ResultFormat.CSV if as_csv else output
     if output in FOR_ONE and len(policies) != 1:
         raise typer.BadParameter(f"{output} is for one policy", param_hint="--output")
     if (scenario / CONTEST).is_file():
-        raise typer.Exit(play(scenario, policies, seed, Limits(seconds, memory), output))
+        raise typer.Exit(play(scenario, policies, seed, Limits(seconds, memory), output, reports))
     try:
         read = Scenario(scenario)
         clusters = read.hidden.clusters if hidden is None else hidden
@@ -78,11 +86,18 @@ def grade(
         raise typer.BadParameter(str(error), param_hint="--scenario") from None
     sys.stdout.write(OUTPUTS[output](read, results))
     if reports:
-        write_reports(read, results[1:], reports)
+        write_reports({each.hand_in.student: report(read, each) for each in results[1:]}, reports)
     raise typer.Exit(0 if all(each.points == each.most for each in results[1:]) else 3)
 
 
-def play(scenario: Path, policies: list[Path], seed: int, limits: Limits, output: ResultFormat) -> int:
+def play(
+    scenario: Path,
+    policies: list[Path],
+    seed: int,
+    limits: Limits,
+    output: ResultFormat,
+    reports: Path | None,
+) -> int:
     """Play a contest, and show who has which place. Returns the exit status."""
     if output in FOR_ONE:
         raise typer.BadParameter(f"{output} isn't for contests", param_hint="--output")
@@ -95,14 +110,21 @@ def play(scenario: Path, policies: list[Path], seed: int, limits: Limits, output
     console = Console(stderr=True)
     entries = [*track(steps, "replaying", total, console=console, transient=True)]
     sys.stdout.write(ranking(contest, entries, output))
+    if reports:
+        write_reports({each.hand_in.student: page(contest, each, entries) for each in own(entries)}, reports)
     return 0 if all(each.to_beat or beats(contest, each, entries) for each in entries) else 3
 
 
-def write_reports(scenario: Scenario, results: list[HandInResult], folder: Path) -> None:
-    """Write STUDENT.md for each."""
+def own(entries: list[Entry]) -> list[Entry]:
+    """Those of students."""
+    return [each for each in entries if not each.to_beat]
+
+
+def write_reports(pages: dict[str, str], folder: Path) -> None:
+    """Write STUDENT.md for each student."""
     folder.mkdir(parents=True, exist_ok=True)
-    for each in results:
-        (folder / f"{each.hand_in.student.replace('/', '_')}.md").write_text(report(scenario, each))
+    for student, text in pages.items():
+        (folder / f"{student.replace('/', '_')}.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", 
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
+MOST_THREADS = 500
+"""A policy, and what else the user starts meanwhile, may have so many threads more. Root isn't limited."""
+
 LISTING = ("os.listdir", "os.scandir")
 
 HARMLESS = ("os.putenv", "os.unsetenv", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr")
@@ -37,7 +40,19 @@ def limit(seconds: int, most_seconds: int, mebibytes: int) -> None:
     _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
     _limit(resource.RLIMIT_AS, mebibytes << 20, mebibytes << 20)
     _limit(resource.RLIMIT_FSIZE, 0, 0)
+    threads = threads_of_user() + MOST_THREADS
+    _limit(resource.RLIMIT_NPROC, threads, threads)
     _limit(resource.RLIMIT_CORE, 0, 0)
+
+
+def threads_of_user() -> int:
+    """How many threads this user's processes have now: the kernel limits all of them together."""
+    own, found = os.getuid(), 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if process.stat().st_uid == own:
+                found += sum(1 for _ in (process / "task").iterdir())
+    return found
 
 
 def _limit(what: int, soft: int, hard: int) -> None:

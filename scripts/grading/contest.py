@@ -22,7 +22,7 @@ from lib.questions.replay.figures import Figures
 from lib.questions.replay.reading import read_snapshot, read_trace
 from lib.questions.replay.trace import Trace, inflated, kinds_of
 from lib.questions.replay.world import Replaying, profile_of
-from scripts.grading.hand_in import HandIn
+from scripts.grading.hand_in import HandIn, side_by_side
 from scripts.grading.remote_policy import Limits, PolicyProblemError, policy_process
 from scripts.grading.scenario import ScenarioError
 
@@ -57,14 +57,15 @@ class _Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Entry:
-    """What a policy comes to. score: None if it failed; then `problem` says why. to_beat: it is the
-    scenario's own, not a hand-in.
+    """What a policy comes to. score: the mean of its runs; None if it failed, and then `problem` says why.
+    to_beat: it is the scenario's own, not a hand-in.
     """
 
     hand_in: HandIn
     score: float | None
     problem: str = ""
     to_beat: bool = False
+    runs: tuple[float, ...] = ()
 
 
 class Contest:
@@ -99,11 +100,13 @@ class Contest:
         return self.score == "allocated"
 
     def play(self, found: Sequence[HandIn], seed: int, limits: Limits) -> Iterator[Entry]:
-        """What each policy comes to, the one to be beaten first."""
-        if self.beat:
-            yield self.entry(HandIn(self.beat, self.beat.name, ""), seed, limits, to_beat=True)
-        for each in found:
-            yield self.entry(each, seed, limits)
+        """What each policy comes to, the one to be beaten first; side by side on the cores that there are."""
+        to_beat = [HandIn(self.beat, self.beat.name, "")] if self.beat else []
+
+        def entry(hand_in: HandIn) -> Entry:
+            return self.entry(hand_in, seed, limits, to_beat=hand_in in to_beat)
+
+        yield from side_by_side(entry, [*to_beat, *found])
 
     def entry(self, hand_in: HandIn, seed: int, limits: Limits, *, to_beat: bool = False) -> Entry:
         """What one policy comes to."""
@@ -117,7 +120,7 @@ class Contest:
             return Entry(hand_in, None, str(error), to_beat)
         except Exception as error:  # each hand-in stands alone, whatever is wrong with the grader
             return Entry(hand_in, None, f"the grader failed on it: {type(error).__name__}: {error}", to_beat)
-        return Entry(hand_in, fmean(scores), "", to_beat)
+        return Entry(hand_in, fmean(scores), "", to_beat, tuple(scores))
 
     def _run(self, file: Path, seed: int, limits: Limits) -> Figures:
         """A replay, in which the policy answers from a process of its own."""
@@ -125,7 +128,8 @@ class Contest:
         if self._told.inflate is not None:
             nodes = self._snapshot.of(Node)
             trace = Trace(inflated(trace.arrivals, nodes, self._told.inflate, MACHINE.random(seed)))
-        with policy_process(file, str(seed), self._snapshot, limits) as remote:
+        # The policy has a seed of its own: from the run's it could tell which pods come next.
+        with policy_process(file, _digest(f"policy {seed}").hex(), self._snapshot, limits) as remote:
             policy = remote.scoring()  # with a filter, who turned pods away would have a good figure
             kinds = kinds_of(trace.arrivals)
             replaying = Replaying(
@@ -148,5 +152,8 @@ class Contest:
 
 def _seeds(secret: str, number: int) -> list[int]:
     """The seeds of so many runs; nobody can prepare for them who doesn't know the secret."""
-    digests = (blake2b(f"{secret} {i}".encode(), digest_size=4).digest() for i in range(number))
-    return [int.from_bytes(each) for each in digests]
+    return [int.from_bytes(_digest(f"{secret} {i}")) for i in range(number)]
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=4).digest()

@@ -1,18 +1,24 @@
 """A student's hand-in: whose it is, and what it comes to on the open cluster and on the hidden ones."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from lib.kube.bounded_files import read_at_most
+from lib.scheduling.text import count
+from lib.service.policies import BUILT_IN
 from scripts.grading.marks import Mark, Marks, mark, most_points
 from scripts.grading.remote_policy import MAX_POLICY
 from scripts.grading.scenario import Scenario
-from scripts.grading.trial import Limits, run
-from scripts.grading.variation import hidden_like
+from scripts.grading.trial import CHANCE, Limits, run
+from scripts.grading.variation import renamed, shaped_like
+
+T = TypeVar("T")
 
 NO_POLICY = "(no policy)"
 
@@ -52,11 +58,23 @@ class HandInResult:
         """Why there aren't all points; "" if there are."""
         if self.problem:
             return self.problem
-        return "; ".join(
+        missing = "; ".join(
             f"{each.what}: it is {each.value}" + (f", {each.possible} is possible" if each.possible else "")
             for each in self.marks
             if not each.good
         )
+        return f"{missing}. {self.decided}" if missing and self.decided else missing
+
+    @property
+    def decided(self) -> str:
+        """Which plugins decided where pods went, on the first cluster that isn't as expected."""
+        failed = next((each for each in self.clusters if not all(mark.good for mark in each.marks)), None)
+        counts = Counter(failed.decided) if failed else Counter[str]()
+        own = sum(counts.pop(name) for name in [*counts] if name not in BUILT_IN and name != CHANCE)
+        if not counts:
+            return ""
+        said = ", ".join(f"{name} {times}" for name, times in counts.most_common())
+        return f"Where several nodes fitted, your score decided for {count(own, 'pod')}; {said}"
 
 
 def hand_ins(policies: Sequence[Path]) -> list[HandIn]:
@@ -79,16 +97,24 @@ def grade_all(
 
     def of(hand_in: HandIn) -> HandInResult:
         try:
-            return grade(scenario, hand_in, seed, limits, hidden)
+            return grade(scenario, hand_in, seed, limits, shapes)
         except Exception as error:  # each hand-in stands alone, whatever is wrong with the grader
             if hand_in.file is None:  # the scenario is at fault
                 raise
             why = f"{STOPPED}{type(error).__name__}: {error}"
             return HandInResult(hand_in, (), most_points(scenario), (), why)
 
-    # While the grader places pods, a policy's process waits, and the other way round; who hangs only waits.
-    with ThreadPoolExecutor(2 * cores()) as side_by_side:
-        yield from side_by_side.map(of, [HandIn(None, NO_POLICY, ""), *found])
+    shapes = shapes_of(scenario, seed, hidden)
+    yield from side_by_side(of, [HandIn(None, NO_POLICY, ""), *found])
+
+
+def side_by_side(of: Callable[[HandIn], T], found: Sequence[HandIn]) -> Iterator[T]:
+    """The result for each hand-in, in order; several are found at a time.
+
+    While the grader places pods, a policy's process waits, and the other way round. Who hangs only waits.
+    """
+    with ThreadPoolExecutor(2 * cores()) as pool:
+        yield from pool.map(of, found)
 
 
 def cores() -> int:
@@ -96,10 +122,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def grade(scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, hidden: int) -> HandInResult:
-    """Run a policy on the open cluster, and on some hidden ones, until it fails as a whole."""
+def shapes_of(scenario: Scenario, seed: int, hidden: int) -> list[Scenario]:
+    """The shapes of so many hidden clusters, for all hand-ins."""
+    return [shaped_like(scenario, f"{scenario.hidden.secret} {seed} {i}") for i in range(hidden)]
+
+
+def grade(
+    scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, shapes: Sequence[Scenario]
+) -> HandInResult:
+    """Run a policy on the open cluster, and on hidden ones of these shapes, until it fails as a whole."""
     clusters: list[Marks] = []
-    for cluster in clusters_for(scenario, hand_in, seed, hidden):
+    for cluster in clusters_for(scenario, hand_in, seed, shapes):
         clusters.append(mark(cluster, run(cluster, hand_in.file, seed, limits)))
         if not clusters[-1].marks:
             break
@@ -112,17 +145,19 @@ def grade(scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, hidden
     return HandInResult(hand_in, tuple(marks), most_points(scenario), tuple(clusters), problem)
 
 
-def clusters_for(scenario: Scenario, hand_in: HandIn, seed: int, hidden: int) -> Iterator[Scenario]:
+def clusters_for(
+    scenario: Scenario, hand_in: HandIn, seed: int, shapes: Sequence[Scenario]
+) -> Iterator[Scenario]:
     """The open cluster, and the hidden ones of a student and of a file.
 
     So the names of a hidden cluster, which a policy may tell in an error, are of no use once it is changed.
     """
     yield scenario
-    if not hand_in.file or not hidden:
+    if not hand_in.file or not shapes:
         return
     content = sha256(read_at_most(hand_in.file, MAX_POLICY)).hexdigest()
-    for i in range(hidden):
-        yield hidden_like(scenario, f"{scenario.hidden.secret} {seed} {hand_in.student} {content} {i}")
+    for i, shape in enumerate(shapes):
+        yield renamed(shape, f"{scenario.hidden.secret} {seed} {hand_in.student} {content} {i}")
 
 
 def worst(marks: Sequence[Mark]) -> Mark:

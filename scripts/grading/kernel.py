@@ -31,7 +31,7 @@ ALLOW, KILL, REFUSE, UNKNOWN_CALL = 0x7FFF0000, 0x80000000, 0x50000 | 1, 0x50000
 LOAD, EQUAL, AT_LEAST, HAS_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 """Instructions of a filter."""
 
-ARCHITECTURE, NUMBER, FIRST_ARGUMENT = 4, 0, 16
+ARCHITECTURE, NUMBER, FIRST_ARGUMENT, SECOND_ARGUMENT = 4, 0, 16, 24
 """Where a filter finds them: offsets in struct seccomp_data."""
 
 IS_THREAD = 0x10000  # CLONE_THREAD
@@ -55,6 +55,7 @@ REFUSED = {
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
     "pidfd_open": (434, 434),
+    "pidfd_send_signal": (424, 424),
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -72,7 +73,14 @@ REFUSED = {
     # memory that counts for no process
     "memfd_create": (319, 279),
     "shmget": (29, 194),
+    "shmat": (30, 196),
     "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
     "mq_open": (240, 180),
     # changes files otherwise than Landlock refuses
     "truncate": (76, 45),
@@ -108,6 +116,13 @@ REFUSED = {
 """System calls that a policy has no need of: by processor, their numbers."""
 
 CLONE, CLONE3, PRLIMIT = (56, 220), (435, 435), (302, 261)
+
+FCNTL, IOCTL = (72, 25), (16, 29)
+
+SIGNALLING = {FCNTL: (8, 10, 15), IOCTL: (0x8901, 0x8902, 0x5452, 0x5412)}
+"""Commands by which a file sends signals to any process, or types into a terminal: of fcntl F_SETOWN,
+F_SETSIG and F_SETOWN_EX, of ioctl FIOSETOWN, SIOCSPGRP, FIOASYNC and TIOCSTI. Landlock refuses such signals
+only from version 6 on."""
 
 
 class _Ruleset(ctypes.Structure):
@@ -182,6 +197,11 @@ def _refuse_calls(libc: ctypes.CDLL) -> None:
     for numbers in REFUSED.values():
         if numbers[column] != NONE:
             program += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, REFUSE)]
+    for call, commands in SIGNALLING.items():
+        program += [(EQUAL, 0, 2 * len(commands) + 2, call[column]), (LOAD, 0, 0, SECOND_ARGUMENT)]
+        for command in commands:
+            program += [(EQUAL, 0, 1, command), (RETURN, 0, 0, REFUSE)]
+        program += [(RETURN, 0, 0, ALLOW)]
     program += [
         (EQUAL, 0, 1, CLONE3[column]),
         (RETURN, 0, 0, UNKNOWN_CALL),

@@ -1,7 +1,7 @@
 """Compares where pods went with what a scenario expects."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scripts.grading.best import Best
@@ -32,13 +32,14 @@ class Mark:
 class Marks:
     """The marks of a trial. problem: why it has no marks, or why a pod has no node.
 
-    where: by node, the pods that went there.
+    where: by node, the pods that went there. decided: by plugin, how many pods' nodes it decided.
     """
 
     marks: tuple[Mark, ...] = field(default=())
     problem: str = ""
     where: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_hidden: bool = False
+    decided: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def points(self) -> float:
@@ -102,7 +103,7 @@ def mark(scenario: Scenario, trial: Trial) -> Marks:
     for pod in answer["pods"]:
         where.setdefault(pod["node"] or "", []).append(pod["pod"])
     on = tuple((node, tuple(where[node])) for node in [*scenario.nodes, ""] if node in where)
-    return Marks(tuple(marks), failed, on, scenario.is_hidden)
+    return Marks(tuple(marks), failed, on, scenario.is_hidden, trial.decided)
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class _Value:
 
     @property
     def possible(self) -> str:
-        return "" if self.best is None else f"{self.best:.4g}"
+        return "" if self.best is None else f"{self.best:.9g}"
 
     def part(self, worth: Worth) -> float:
         """Which part of the points the value is worth."""
@@ -139,10 +140,8 @@ class _Value:
 def _values(scenario: Scenario, answer: Json, best: Best | None) -> list[_Value]:
     expect = scenario.expect
     placed = [pod for pod in answer["pods"] if pod["node"]]
-    victims = {victim for pod in answer["pods"] for victim in pod["victims"]}
     new = Counter(pod["node"] for pod in placed)
-    used = {node for pod, node in scenario.running.items() if pod not in victims} | set(new)
-    cost = sum(map(scenario.price_of, sorted(used)))
+    used, cost = nodes_used_by(scenario, answer), cost_of(scenario, answer)
 
     def found() -> Iterator[_Value]:
         if expect.placed is not None:
@@ -157,7 +156,7 @@ def _values(scenario: Scenario, answer: Json, best: Best | None) -> list[_Value]
             )
         if expect.cost is not None:
             yield _Value(
-                "a cost of", f"{cost:.2f}", cost, expect.cost, _most(expect.cost), best.cost if best else None
+                "a cost of", _money(cost), cost, expect.cost, _most(expect.cost), best.cost if best else None
             )
         for spread in expect.spread:
             skew = _skew(scenario, spread, answer)
@@ -166,19 +165,41 @@ def _values(scenario: Scenario, answer: Json, best: Best | None) -> list[_Value]
             astray = sum(new[node] for node in expect.avoid)
             yield _Value("astray", str(astray), astray, 0, "0")
         if expect.evicted is not None:
-            yield _Value("evicted", str(len(victims)), len(victims), expect.evicted, _most(expect.evicted))
+            victims = len(_victims(answer))
+            yield _Value("evicted", str(victims), victims, expect.evicted, _most(expect.evicted))
 
     return list(found())
 
 
+def cost_of(scenario: Scenario, answer: Json) -> float:
+    """The price of the nodes that are used."""
+    return sum(map(scenario.price_of, sorted(nodes_used_by(scenario, answer))))
+
+
+def nodes_used_by(scenario: Scenario, answer: Json) -> set[str]:
+    """The nodes with pods, old or new."""
+    victims = _victims(answer)
+    old = {node for pod, node in scenario.running.items() if pod not in victims}
+    return old | {pod["node"] for pod in answer["pods"] if pod["node"]}
+
+
+def _victims(answer: Json) -> set[str]:
+    return {victim for pod in answer["pods"] for victim in pod["victims"]}
+
+
+def _money(amount: float) -> str:
+    """Two decimals, or more if there are any: 0.30, 0.2996."""
+    return f"{amount:.2f}" if abs(amount - round(amount, 2)) < EXACTLY else f"{amount:.9g}"
+
+
 def _most(value: float) -> str:
-    return f"{value:.4g} or less"
+    return f"{value:.9g} or less"
 
 
 def _too_low(values: Sequence[_Value]) -> str:
     for each in values:
         if each.best is not None and each.value < each.best - EXACTLY:
-            return f"{each.what} {each.text}: the least is {each.best:.4g}"
+            return f"{each.what} {each.text}: the least is {each.possible}"
     return ""
 
 

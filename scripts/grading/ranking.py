@@ -93,3 +93,23 @@ def ranking(contest: Contest, entries: Sequence[Entry], output: ResultFormat) ->
             if each.problem:
                 console.print(escaped(f"{each.hand_in.name}: {each.problem}"), soft_wrap=True)
     return printed.get()
+
+
+def page(contest: Contest, entry: Entry, entries: Sequence[Entry]) -> str:
+    """A page for the student, as Markdown: the place, and the scores beside those of the one to be beaten."""
+    place = next(place for place, each in ranked(contest, entries) if each is entry)
+    lines = [f"# {contest.title}", "", f"Score: {contest.what}.", ""]
+    if entry.problem:
+        lines.append(f"{entry.hand_in.student} has no score: {entry.problem}")
+    else:
+        lines += [
+            f"{entry.hand_in.student}: place {place} of {len(entries)}, with {entry.score:.2f}.",
+            "",
+            "| | mean | of each run |",
+            "| --- | --- | --- |",
+        ]
+        for each in [entry, *(other for other in entries if other.to_beat)]:
+            name = "to be beaten" if each.to_beat else "yours"
+            runs = ", ".join(f"{run:.2f}" for run in each.runs)
+            lines.append(f"| {name} | {'-' if each.score is None else f'{each.score:.2f}'} | {runs} |")
+    return "".join(f"{escaped(line)}\n" for line in lines)

@@ -18,7 +18,7 @@ from scripts.learning.lab import Lab, LabError, NotYetError, eventually
 from scripts.learning.made import check_made
 from scripts.learning.markdown import LessonText
 from scripts.learning.pages import Step, lessons
-from scripts.learning.progress import Progress, ProgressError, find, following, preceding
+from scripts.learning.progress import Progress, find, following, preceding
 from scripts.learning.session import lab_of, run_shell, schedulers_of_shells
 from scripts.servers.process import ending_with_all_it_starts
 
@@ -249,10 +249,11 @@ def report(
     if missing:
         raise typer.BadParameter(f"there is no file {', '.join(missing)}")
     if files or csv:
-        try:
-            reports.many(console, files or [PROGRESS], LESSONS, as_csv=csv)
-        except (OSError, ProgressError) as error:
-            raise typer.BadParameter(str(error)) from None
+        problems = reports.many(console, files or [PROGRESS], LESSONS, as_csv=csv)
+        for problem in problems:
+            typer.echo(f"learn report: {problem}", err=True)
+        if problems:
+            raise typer.Exit(1)
     else:
         reports.one(console, Progress.load(PROGRESS, LESSONS), LESSONS)
 

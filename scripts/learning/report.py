@@ -11,7 +11,7 @@ from rich.table import Table
 
 from lib.kube.escaping import escaped
 from scripts.learning.pages import Lesson, Step
-from scripts.learning.progress import Progress, Task
+from scripts.learning.progress import Progress, ProgressError, Task
 
 FORMULA = ("=", "+", "-", "@")
 """With these a spreadsheet's formulas begin."""
@@ -48,12 +48,17 @@ def one(console: Console, progress: Progress, lessons: Sequence[Lesson]) -> None
     console.print(_summary(progress, lessons))
 
 
-def many(console: Console, files: Sequence[Path], lessons: Sequence[Lesson], *, as_csv: bool) -> None:
+def many(console: Console, files: Sequence[Path], lessons: Sequence[Lesson], *, as_csv: bool) -> list[str]:
     """Show what each of several students has solved: a line a student, or as CSV a line a task.
 
-    ProgressError when a file is no progress.
+    Returns what is wrong with the files that can't be read; the other students are shown nevertheless.
     """
-    students = [(_student(file, files), Progress.read(file, lessons)) for file in files]
+    students, problems = [], []
+    for file in files:
+        try:
+            students.append((_student(file, files), Progress.read(file, lessons)))
+        except (OSError, ProgressError) as error:
+            problems.append(str(error))
     if as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -64,7 +69,7 @@ def many(console: Console, files: Sequence[Path], lessons: Sequence[Lesson], *, 
                 hints = min(task.hints, len(step.hints) - 1)
                 place = step.lesson.number, step.number, _title(step)
                 writer.writerow([name, *place, int(bool(who)), who, hints, task.tries, task.solved])
-        return
+        return problems
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for head in ("student", "alone", "with the solution", "learn run", "of", "hints", "last solved"):
         table.add_column(head, justify="left" if head in ("student", "last solved") else "right")
@@ -77,6 +82,7 @@ def many(console: Console, files: Sequence[Path], lessons: Sequence[Lesson], *, 
             markup.escape(name), *numbers, str(len(tasks(lessons))), str(hints), last.replace("T", " ")[:16]
         )
     console.print(table)
+    return problems
 
 
 def _title(step: Step) -> str:

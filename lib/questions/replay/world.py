@@ -245,6 +245,8 @@ class Replaying:
                 self.answer.running_pod(pod)
         self.world = World(snapshot, profiles, MACHINE.random(seed), self.answer)
         self._profiles, self._trace = profiles, trace
+        self._in_any_order = [each.like for each in trace.arrivals]
+        MACHINE.random(seed).shuffle(self._in_any_order)
 
     def __len__(self) -> int:
         return len(self._trace.arrivals)
@@ -256,7 +258,7 @@ class Replaying:
         figures, world = self.answer, self.world
         for plugin in {id(each): each for profile in self._profiles for each in profile.plugins}.values():
             if prepare := getattr(plugin, "prepare", None):
-                prepare(each.like for each in self._trace.arrivals)
+                prepare(self._in_any_order)  # not in that of their arrival, which nobody knows before
         began = MACHINE.monotonic()
         try:
             for arrived in world.run(self._trace):

@@ -40,6 +40,9 @@ TAINT = {"spec": {"taints": [{"key": "lab-only", "value": "tests", "effect": "No
 CORDON = {"spec": {"unschedulable": True}}
 SSD = {"metadata": {"labels": {"lab-disk": "ssd"}}}
 ASKS = {"nodeSelector": {"lab-disk": "ssd"}}
+HALF = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "0.5", "memory": "524288Ki"}}}
+"""Half a cpu and half a GiB, as somebody else may write it."""
+
 ROLE = {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}
 
 
@@ -188,6 +191,15 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         ],
         "some of the six are on node1",
     ),
+    (
+        "all_six_are_on_the_third_node",
+        [
+            node("node1", CORDON),
+            node("node2", CORDON),
+            *several(6, "six", labels={"app": "six"}, node="node3"),
+        ],
+        "created with a nodeName",
+    ),
     ("more_is_placed_by_poller", [pod("picky"), pod("large")], "has 0 pods, not 3"),
     (
         "more_is_placed_by_poller",
@@ -246,7 +258,17 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         ],
         "you said node1, and it went to node3",
     ),
+    (
+        "tester_is_on_the_tainted_node",
+        [node("node2", TAINT), pod("heavy", "node2"), pod("tester", "node2", metadata=OURS)],
+        "doesn't tolerate the taint",
+    ),
     ("picky_went_where_it_prefers", [pod("picky")], "pod picky prefers nothing"),
+    (
+        "picky_went_where_it_prefers",
+        [pod("picky", affinity=PREFERS, containers=[HALF])],
+        "node1 hasn't the label",
+    ),
     ("picky_went_where_it_prefers", [pod("picky", affinity=PREFERS)], "doesn't request 500m of cpu"),
     ("modest_is_placed_and_miser_waits", [pod("modest", "node1")], "costs more than it wants to pay"),
     (
@@ -440,12 +462,30 @@ def filter(pod, node):
     ("rule", "words"),
     [
         ("most is None or price <= float(most)", ""),
-        ("most is None or node.name == 'node2' and pod.metadata.name == 'modest'", "puts modest on node2"),
+        (
+            "most is None or node.name == 'node2' and most == '0.20'",
+            "puts a pod that pays at most 0.20 on node2",
+        ),
+        ("pod.metadata.name == 'modest'", "puts a pod that pays at most 0.20 on no node"),
+        ("most is None or price < float(most)", "keeps a pod that pays at most 0.50 away from a node for .5"),
+        ("most is None or node.annotations['example.com/price'] <= most", "compare numbers, not texts"),
         ("price <= float(most or 0)", "pays any price"),
-        ("most is None or node.cost <= 0.2", "puts modest on no node: plugin mine failed"),
+        (
+            "most is None or node.cost <= 0.2",
+            "puts a pod that pays at most 0.20 on no node: plugin mine failed",
+        ),
         ("(", "can't be loaded"),
     ],
-    ids=["by-price", "by-names", "all-are-poor", "fails", "no-python"],
+    ids=[
+        "by-price",
+        "by-names",
+        "by-pods-names",
+        "less-than",
+        "by-text",
+        "all-are-poor",
+        "fails",
+        "no-python",
+    ],
 )
 def test_a_policy_is_tried_with_other_prices(cluster: Cluster, tmp_path: Path, rule: str, words: str) -> None:
     for do in (

@@ -118,6 +118,8 @@ def all_six_are_on_the_third_node(lab: Lab) -> str:
         not wrong, f"some of the six are on {' and '.join(wrong)}: delete them, and look at the script again"
     )
     require(not any(decision_of(pod) for pod in pods), "it was poller that has placed them")
+    by_hand = [pod["metadata"]["name"] for pod in pods if was_created_with_a_node(pod)]
+    require(not by_hand, f"created with a nodeName, and not bound by a script: {', '.join(by_hand)}")
     script = lab.folder / "scheduler.sh"
     require(script.is_file(), "there is no .lab/scheduler.sh: which script has placed them?")
     other = others[0]
@@ -199,6 +201,10 @@ def tester_is_on_the_tainted_node(lab: Lab) -> str:
     pod, node = lab.bound("tester")
     require(node == wanted, f"pod tester is on {node}: it may go to {wanted}, but nothing draws it there")
     require(decision_of(pod), "pod tester wasn't placed by poller")
+    known = msgspec.convert(pod, objects.Pod, dec_hook=decode_hook)
+    there = [msgspec.convert(taint, objects.Taint) for taint in taints]
+    repelled = untolerated(known, there, ("NoSchedule", "NoExecute"))
+    require(not repelled, f"pod tester doesn't tolerate the taint of {wanted}: was it away for a moment?")
     return f"pod tester is on {wanted}, where others aren't let in."
 
 
@@ -224,7 +230,8 @@ def picky_went_where_it_prefers(lab: Lab) -> str:
     )
     asked = [each.get("resources", {}).get("requests") or {} for each in pod["spec"]["containers"]]
     require(
-        [(each.get("cpu"), each.get("memory")) for each in asked] == [("500m", "512Mi")],
+        [(_milli(each.get("cpu", "0")), _milli(each.get("memory", "0"))) for each in asked]
+        == [(_milli("500m"), _milli("512Mi"))],
         "pod picky doesn't request 500m of cpu and 512Mi of memory, as medium does",
     )
     first, node = the_nodes(lab)[0], lab.nodes()[the_nodes(lab)[0]]
@@ -281,16 +288,29 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
     policy = lab.folder / "mine.py"
     require(policy.is_file(), "there is no .lab/mine.py: which policy has placed them?")
     first, second, third = the_nodes(lab)[:3]
-    found = placed_by_policy(lab, policy, {first: "0.10", second: "0.50", third: "0.04"})
+    found = placed_by_policy(
+        lab,
+        policy,
+        {first: "0.10", second: "0.50", third: "0.04"},
+        {"pays-0.20": "0.20", "pays-0.05": "0.05"},
+    )
     require(found, "they are there, but .lab/mine.py can't be loaded now, or is slow")
-    where = f"with the prices 0.10, 0.50 and 0.04 for {first}, {second} and {third}, .lab/mine.py puts"
-    for name, allowed in (("modest", (first, third)), ("miser", (third,))):
-        on = found[name] if found[name] in lab.nodes() else f"no node: {found[name]}"
-        require(found[name] in allowed, f"{where} {name} on {on}")
-    found = placed_by_policy(lab, policy, {second: "0.50"})
+    where = f"with the prices 0.10, 0.50 and 0.04 for {first}, {second} and {third}, .lab/mine.py puts a pod"
+    for most, allowed in (("0.20", (first, third)), ("0.05", (third,))):
+        node = found[f"pays-{most}"]
+        on = node if node in lab.nodes() else f"no node: {node}"
+        require(node in allowed, f"{where} that pays at most {most} on {on}")
+    found = placed_by_policy(lab, policy, {second: ".5"}, {"any": None, "same": "0.50", "less": "0.05"})
     require(
-        found.get("nginx") == second,
-        "a pod without a maximum price pays any price, but .lab/mine.py keeps it away from a node for 0.50",
+        found.get("any") == second,
+        "a pod without a maximum price pays any price, but .lab/mine.py keeps it away from a node for .5",
+    )
+    require(
+        found["same"] == second, ".lab/mine.py keeps a pod that pays at most 0.50 away from a node for .5"
+    )
+    require(
+        found["less"] != second,
+        ".lab/mine.py puts a pod that pays at most 0.05 on a node for .5: compare numbers, not texts",
     )
     scores_words = f", scored by {' + '.join(scores)}" if scores else ""
     return (
@@ -579,8 +599,8 @@ def store_is_beside_its_disk(lab: Lab) -> str:
         each.get("persistentVolumeClaim", {}).get("claimName") for each in pod["spec"].get("volumes") or ()
     ]
     require("data" in claims, "pod store has lost its claim: it would run without its data")
-    request = pod["spec"]["containers"][0].get("resources", {}).get("requests", {}).get("cpu")
-    require(request == "2", f"pod store requests {request} of cpu, not 2")
+    request = pod["spec"]["containers"][0].get("resources", {}).get("requests", {}).get("cpu", "0")
+    require(_milli(request) == 2000, f"pod store requests {request} of cpu, not 2")
     require(decision_of(pod), "pod store wasn't placed by poller")
     _, elsewhere = lab.bound("heavy")
     require(elsewhere in others, f"pod heavy is on {elsewhere}, too: 5 of 4 cpu are reserved there")

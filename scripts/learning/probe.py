@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from scripts.learning.lab import DEFAULT, Lab, node_of
+from scripts.learning.lab import DEFAULT, Json, Lab, node_of
 from scripts.servers.process import ROOT, ending_with_all_it_starts
 
 SCHEDULER = "lab-probe"
+OWN_SCHEDULER = "my-scheduler"
+"""A script that takes no arguments places the pods of this one."""
+
 PODS = ("lab-probe-1", "lab-probe-2")
 LONGEST = 10.0  # seconds
 
@@ -25,38 +28,52 @@ def bound_by_script(lab: Lab, script: Path, *, free: str, cordoned: str) -> set[
     lab.cordon(free, False)
     lab.cordon(cordoned, True)
     try:
+        return _bound(lab, script, SCHEDULER) or _bound(lab, script, OWN_SCHEDULER)
+    finally:
+        lab.cordon(free, True)
+        lab.cordon(cordoned, False)
+
+
+def _bound(lab: Lab, script: Path, scheduler: str) -> set[str]:
+    """The nodes to which the script binds two pods that name this scheduler."""
+    try:
         for name in PODS:
-            container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"]}
-            spec = {"schedulerName": SCHEDULER, "containers": [container]}
-            metadata = {"name": name, "labels": {"lab": "poller"}}
-            lab.create(
-                f"{DEFAULT}/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-            )
-        command = ["bash", str(script), lab.proxy, SCHEDULER]
+            lab.create(f"{DEFAULT}/pods", _pod(name, scheduler))
+        command = ["bash", str(script), lab.proxy, scheduler]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": os.environ}
         with ending_with_all_it_starts(command, **quiet):
             deadline = time.monotonic() + LONGEST
             while time.monotonic() < deadline:
-                nodes = {node_of(lab.pod(name)) for name in PODS}
-                if all(nodes):
-                    return nodes
+                pods = [lab.pod(name) for name in PODS]
+                if all(map(node_of, pods)):
+                    by_poller = any(
+                        "poller/decision" in pod["metadata"].get("annotations", {}) for pod in pods
+                    )
+                    return set() if by_poller else {node_of(pod) for pod in pods}
                 time.sleep(0.2)
         return set()
     finally:
         for name in PODS:
             lab.delete(f"{DEFAULT}/pods/{name}")
-        lab.cordon(free, True)
-        lab.cordon(cordoned, False)
 
 
-MANIFESTS = ("frugal.yaml", "pod.yaml")
-PRICE = "example.com/price"
+def _pod(name: str, scheduler: str, annotations: Mapping[str, str] | None = None) -> Json:
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"]}
+    metadata = {"name": name, "labels": {"lab": "poller"}, "annotations": annotations or {}}
+    spec = {"schedulerName": scheduler, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def placed_by_policy(lab: Lab, policy: Path, prices: Mapping[str, str]) -> dict[str, str]:
-    """Where a policy would put the pods of MANIFESTS at these prices: by name the node, or why none.
+PRICE, MOST = "example.com/price", "example.com/max-price"
 
-    Nothing is written to the cluster. Empty if the policy can't be loaded, or takes longer than LONGEST.
+
+def placed_by_policy(
+    lab: Lab, policy: Path, prices: Mapping[str, str], most: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Where a policy would put pods at these prices: by name the node, or why none.
+
+    most: the pods' names, each with its highest price. Nothing is written to the cluster. Empty if the policy
+    can't be loaded, or takes longer than LONGEST.
     """
     nodes = [lab.nodes()[name] for name in prices]
     for node in nodes:
@@ -66,9 +83,12 @@ def placed_by_policy(lab: Lab, policy: Path, prices: Mapping[str, str]) -> dict[
     with TemporaryDirectory(prefix="lab-") as folder:
         cluster = Path(folder) / "cluster.json"
         cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
-        pods = [f"--filename={ROOT / 'scripts/lab' / name}" for name in MANIFESTS]
-        more = ["--output=json", "--scheduler-name=my-scheduler", f"--plugin={policy}"]
-        command = [sys.executable, str(ROOT / "poller.py"), "try", f"--from={cluster}", *pods, *more]
+        manifests = Path(folder) / "pods.json"
+        pods = [_pod(name, OWN_SCHEDULER, {MOST: price} if price else {}) for name, price in most.items()]
+        manifests.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+        more = ["--output=json", f"--scheduler-name={OWN_SCHEDULER}", f"--plugin={policy}"]
+        question = ["try", f"--from={cluster}", f"--filename={manifests}"]
+        command = [sys.executable, str(ROOT / "poller.py"), *question, *more]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, cwd=ROOT)
             answer = json.loads(done.stdout)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from lib.kube.objects import LabelSelector, NodeSelectorTerm, Requirement
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 NAME = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 KEY = re.compile(f"({SUBDOMAIN.pattern}/)?{NAME.pattern}")
@@ -48,7 +49,7 @@ def problems_of_key(text: str) -> list[str]:
     found: list[str] = []
     if len(parts) > 2:
         optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a qualified name {A_NAME} {optional}"]
+        return [f"a valid label key {A_NAME} {optional}"]
     if len(parts) == 2:
         if not parts[0]:
             found.append("prefix part must be non-empty")

@@ -54,3 +54,25 @@ def _nano(text: str) -> int:
     amount: int = digits * multiplier * 10 ** max(power, 0)
     amount = min(-(-amount // 10 ** max(-power, 0)), _LARGEST)
     return -amount if match["sign"] == "-" else amount
+
+
+def canonical(text: str) -> str:
+    """A quantity as the API server writes it: 0.5 is 500m, 1024Ki is 1Mi, 1e3 stays (CanonicalizeBytes).
+
+    ValueError when it is invalid.
+    """
+    amount, match = Quantity.parse(text), _FORM.fullmatch(text)
+    assert match
+    sign, left = "-" if amount < 0 else "", abs(int(amount))
+    if (match["suffix"] or "") in _BINARY and left >= 1024 * _NANO:
+        whole, power = -(-left // _NANO), 0
+        while whole % 1024 == 0 and power < len(_BINARY):
+            whole, power = whole // 1024, power + 1
+        return f"{sign}{whole}{['', *_BINARY][power]}"
+    power = -9
+    while left and left % 1000 == 0 and power < 18:
+        left, power = left // 1000, power + 3
+    if match["exponent"] is not None:
+        return f"{sign}{left}e{power}" if left and power else f"{sign}{left}"
+    suffixes = {power: suffix for suffix, power in _DECIMAL.items()}
+    return f"{sign}{left}{suffixes[power]}" if left else "0"

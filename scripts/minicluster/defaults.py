@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from lib.kube.pod_validation import stored
+
 from .resources import (
     BY_PATH,
     CLAIMS,
@@ -120,6 +122,9 @@ def _container(container: Object) -> None:
     resources = container.setdefault("resources", {})
     if limits := resources.get("limits"):
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    for kind in ("limits", "requests"):
+        if resources.get(kind):
+            resources[kind] = {name: stored(str(amount)) for name, amount in resources[kind].items()}
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):

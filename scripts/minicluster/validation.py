@@ -5,6 +5,8 @@ import json
 import re
 from typing import Any
 
+from lib.kube.pod_validation import problems_of_labels, problems_of_pod, problems_of_taints
+
 from . import errors
 from .errors import FieldError
 from .fields import without_unknown
@@ -14,6 +16,7 @@ from .resources import (
     EVENTS,
     LEASES,
     NAMESPACES,
+    NODES,
     POD_GROUPS,
     PODS,
     REPLICA_SETS,
@@ -90,6 +93,14 @@ def _check_micro_time(time: str | None) -> None:
     raise ValueError(f'parsing time "{time}" as "{layout}": cannot parse "{rest}" as "{expected}"')
 
 
+def _check_labels(resource: Resource, content: Object) -> list[FieldError]:
+    """An object's labels, and a node's taints."""
+    found = [*problems_of_labels(content["metadata"].get("labels"))]
+    if resource == NODES:
+        found += problems_of_taints((content.get("spec") or {}).get("taints") or ())
+    return [FieldError(*problem) for problem in found]
+
+
 def _check_owners(content: Object) -> list[FieldError]:
     """ValidateOwnerReferences: only whether each reference is complete."""
     return [
@@ -102,13 +113,18 @@ def _check_owners(content: Object) -> list[FieldError]:
 
 def check_new(resource: Resource, content: Object) -> None:
     name = content["metadata"].get("name", "")
-    found = [*_check_name(resource, name), *_check_owners(content), *_check(resource, content)]
+    found = [
+        *_check_name(resource, name),
+        *_check_labels(resource, content),
+        *_check_owners(content),
+        *_check(resource, content),
+    ]
     if found:
         raise errors.invalid(resource, name, found)
 
 
 def check_change(resource: Resource, old: Object, new: Object) -> None:
-    found = _check(resource, new)
+    found = [*_check_labels(resource, new), *_check(resource, new)]
     if resource == PODS:
         found += _check_pod_change(old["spec"], new["spec"])
     if resource in (DEPLOYMENTS, REPLICA_SETS) and old["spec"]["selector"] != new["spec"].get("selector"):
@@ -206,25 +222,7 @@ def _check_workload(spec: Object) -> list[FieldError]:
 
 
 def _check_pod_spec(spec: Object, field: str) -> list[FieldError]:
-    containers = spec.get("containers")
-    if not containers:
-        return [errors.required(f"{field}.containers")]
-    found = []
-    seen: set[str] = set()
-    for at, container in enumerate(containers):
-        here = f"{field}.containers[{at}]"
-        name = container.get("name", "")
-        if not name:
-            found.append(errors.required(f"{here}.name"))
-        elif name in seen:
-            found.append(errors.duplicate(f"{here}.name", name))
-        seen.add(name)
-        if not container.get("image"):
-            found.append(errors.required(f"{here}.image"))
-    policies = ["Always", "OnFailure", "Never"]
-    if spec["restartPolicy"] not in policies:
-        found.append(errors.unsupported(f"{field}.restartPolicy", spec["restartPolicy"], policies))
-    return found
+    return [FieldError(*problem) for problem in problems_of_pod(spec, field)]
 
 
 def _check_pod_change(old: Object, new: Object) -> list[FieldError]:

@@ -96,8 +96,8 @@ UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.Msgs
 
 JSON = "application/json"
 
-APPLY = "application/apply-patch+yaml"
-"""The media type of a server-side apply; JSON is YAML."""
+MERGE = "application/merge-patch+json"
+"""A patch that sets lists as a whole: the only one that custom resources take, too."""
 
 STRATEGIC = "application/strategic-merge-patch+json"
 """A patch that merges lists by their key: one condition can be set, and the others stay."""
@@ -351,15 +351,15 @@ class Api:
         """Send a request; returns the server's answer. Not retried: it may have been carried out."""
         return self.begin(request).answer()
 
-    def dry_run(self, path: str, body: bytes, *, apply: bool = False) -> bytes:
+    def dry_run(self, path: str, body: bytes, *, patch: str = "") -> bytes:
         """What the API server would store of an object; it stores nothing. StatusError when it refuses.
 
-        apply: the object is there already, and is changed as `kubectl apply --server-side` would.
+        patch: the object is there already, and the body is a patch of this media type.
         """
-        method, kind = ("PATCH", APPLY) if apply else ("POST", JSON)
-        query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl"}
-        params = query | ({"force": "true"} if apply else {})
-        return self.retrying()(self._send, _Call(method, path, params, body, kind))
+        params = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl"}
+        return self.retrying()(
+            self._send, _Call("PATCH" if patch else "POST", path, params, body, patch or JSON)
+        )
 
     def _send(self, call: _Call) -> bytes:
         """Send a request once; returns the body of a 2xx answer."""

@@ -161,7 +161,7 @@ class CapacityRequirements(Object):
 
 
 class ExactDeviceRequest(Object):
-    """A number of devices of a class, or all of them."""
+    """A number of devices of a class, or all of them. By the API's default it is one."""
 
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
@@ -170,6 +170,12 @@ class ExactDeviceRequest(Object):
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
+
+    def __post_init__(self) -> None:
+        """Manifests leave defaults out; they are written nevertheless, as kube-scheduler does."""
+        self.allocation_mode = self.allocation_mode or "ExactCount"
+        if self.allocation_mode == "ExactCount":
+            self.count = self.count or 1
 
 
 class DeviceSubRequest(ExactDeviceRequest):

@@ -11,6 +11,7 @@ from reprlib import repr as short
 import msgspec
 
 from lib.kube.objects import Json, Namespace, ObjectMeta, Pod
+from lib.kube.quantity import Quantity
 from lib.questions.errors import QuestionError
 from lib.questions.limits import LimitRange, items_of, refusals, set_defaults
 from lib.questions.manifests import Workload, convert
@@ -31,17 +32,23 @@ SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
 """The label of a namespace that says which pods it refuses, by the Pod Security Standards."""
 
 
+class RefusedError(Exception):
+    """The API server would refuse a pod; the text says why."""
+
+
 @dataclass(eq=False)
 class ServerSaid:
     """What the API server said of manifests in a dry run; the names are `Deployment default/web`.
 
-    refused: by name, its words. specs: by workload, the spec of its pods as it would store it. unknown: what
-    it wasn't asked, and why. unsure: whether that could well be a refusal. unchanged: the workloads whose
+    refused: by name, its words. specs: by workload, the spec of its pods as it would store it. to_come: by
+    workload, the fields that name what is still to come. unknown: what it wasn't asked, and why. unsure:
+    whether that could well be a refusal. unchanged: the workloads whose
     pods stay as they are.
     """
 
     refused: dict[str, str] = field(default_factory=dict)
     specs: dict[str, Json] = field(default_factory=dict)
+    to_come: dict[str, Json] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     unchanged: set[str] = field(default_factory=set)
     unsure: bool = False
@@ -77,10 +84,10 @@ class Admission:
         return self._quotas.refusal(charged)
 
     def complete(self, spec: Json, workload: Workload) -> None:
-        """Add to a pod's spec what it doesn't say. QuestionError when the API server would refuse it."""
+        """Add to a pod's spec what it doesn't say. RefusedError when the API server would refuse it."""
         where = str(workload)
-        self._set_priority(spec, where)
-        self._set_runtime(spec, where)
+        self.set_priority(spec)
+        self.set_runtime(spec, where)
         limits = items_of(self._limits, workload.namespace)
         for key in ("containers", "initContainers"):
             containers = spec.get(key) or []
@@ -99,7 +106,7 @@ class Admission:
         added = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in DEFAULT_TOLERATIONS]
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
 
-    def _set_priority(self, spec: Json, where: str) -> None:
+    def set_priority(self, spec: Json) -> None:
         """As the admission plugin Priority: plugin/pkg/admission/priority/admission.go."""
         name = spec.get("priorityClassName")
         found: PriorityClass | None
@@ -111,29 +118,39 @@ class Admission:
         else:
             found = self._priorities.get(name)
             if found is None:
-                raise QuestionError(f"{where}: there is no PriorityClass {name}")
+                raise RefusedError(f"there is no PriorityClass {name}")
         computed = {"priority": found.value, "preemptionPolicy": found.preemption_policy}
         for key, value in computed.items():
             if spec.get(key, value) != value:
-                raise QuestionError(
-                    f"{where}: the API server refuses its pods: spec.{key} is {short(spec[key])}, but "
+                raise RefusedError(
+                    f"spec.{key} is {short(spec[key])}, but "
                     f"{f'PriorityClass {name}' if name else 'a pod without a priorityClassName'} has {value}"
                 )
         spec |= {**computed, "priorityClassName": found.metadata.name}
 
-    def _set_runtime(self, spec: Json, where: str) -> None:
-        name = spec.get("runtimeClassName")
-        if not name:
-            return
-        found = self._runtimes.get(name)
+    def set_runtime(self, spec: Json, where: str) -> None:
+        """As the admission plugin RuntimeClass: plugin/pkg/admission/runtimeclass/admission.go."""
+        name, own = spec.get("runtimeClassName"), spec.get("overhead")
+        found = self._runtimes.get(name) if name else RuntimeClass(ObjectMeta(name=""))
         if found is None:
-            raise QuestionError(f"{where}: there is no RuntimeClass {name}")
-        if found.overhead.pod_fixed and not spec.get("overhead"):
-            spec["overhead"] = found.overhead.pod_fixed
+            raise RefusedError(f"there is no RuntimeClass {name}")
+        fixed = found.overhead.pod_fixed
+        if own and convert(own, dict[str, Quantity], where) != fixed:
+            raise RefusedError(
+                f"spec.overhead doesn't match that of RuntimeClass {name}"
+                if fixed
+                else "spec.overhead is set, but no RuntimeClass gives the pod one"
+            )
+        if fixed:
+            spec["overhead"] = fixed
         selector = as_dict(spec.get("nodeSelector"), where)
-        spec["nodeSelector"] = {**selector, **found.scheduling.node_selector}
+        for key, value in found.scheduling.node_selector.items():
+            if selector.setdefault(key, value) != value:
+                raise RefusedError(
+                    f"spec.nodeSelector[{key}] is {short(selector[key])}, but RuntimeClass {name} has {value}"
+                )
         more = msgspec.to_builtins(found.scheduling.tolerations)
-        spec["tolerations"] = [*(spec.get("tolerations") or []), *more]
+        spec |= {"nodeSelector": selector, "tolerations": [*(spec.get("tolerations") or []), *more]}
 
 
 def not_asked(workloads: Iterable[Workload], snapshot: Snapshot, why: str) -> ServerSaid:

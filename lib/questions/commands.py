@@ -118,9 +118,12 @@ def _asked_of(
                 look_up_pod_groups(api, snapshot)
             if may_need_devices(list(objects)):
                 look_up_devices(api, snapshot)
+        dry_run = DryRun(api, objects, snapshot) if api else None
+        if dry_run:
+            objects = dry_run.stored()
         workloads = workloads_in(objects, snapshot, replicas)
-        if api:
-            said = DryRun(api, objects, snapshot).ask(workloads)
+        if dry_run:
+            said = dry_run.ask(workloads)
         else:
             said = not_asked(workloads, snapshot, "the cluster is read from a file")
     heard_of = " ".join(said.unknown)

@@ -1,21 +1,21 @@
 """Asks the API server what it would make of manifests. It stores nothing: each request is a dry run."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from lib.kube.api import Api
+from lib.kube.api import MERGE, STRATEGIC, Api
 from lib.kube.errors import ConflictError, ForbiddenError, NotFoundError, StatusError
 from lib.kube.objects import Json, Namespace
 from lib.kube.paths import path_of, segment
 from lib.questions.admission import ServerSaid, not_asked
-from lib.questions.manifests import Workload, named
+from lib.questions.apply_patch import patch_for
+from lib.questions.manifests import Workload, has_pods, named
 from lib.questions.new_pods import template_of
 from lib.questions.snapshot import Snapshot
 
-NO_DRY_RUN = 415
-"""The status for a server-side apply where a server doesn't have it."""
+NO_STRATEGIC = 415
+"""The status for a strategic merge patch of a custom resource."""
 
 REFERS = {
     "priorityClassName": "PriorityClass",
@@ -32,15 +32,23 @@ class DryRun:
         self._api, self._snapshot, self._said = api, snapshot, ServerSaid()
         self._objects = objects
         self._resources: dict[str, dict[str, Json]] = {}
-        self._new = {(each["kind"], each["metadata"].get("name")) for each in objects}
+        self._namespaces = {each.metadata.name for each in snapshot.of(Namespace)}
+        self._new: set[tuple[str, object]] = set()
+        self._to_come = {(each["kind"], each["metadata"].get("name")) for each in objects}
         self._kinds_to_come = {*_defined(objects)}
         self._missing_rights = ""
 
-    def ask(self, workloads: Sequence[Workload]) -> ServerSaid:
-        """Send all objects, and a pod of each workload."""
-        said, with_pods = self._said, {each.source for each in workloads}
+    def stored(self) -> list[Json]:
+        """Send all objects. Returns each as the API server would store it, if it says that."""
+        found = []
         for each in self._objects:
-            self._object(each, has_pods=named(each) in with_pods)
+            found.append(self._object(each) or each)
+            self._new.add((each["kind"], each["metadata"].get("name")))
+        return found
+
+    def ask(self, workloads: Sequence[Workload]) -> ServerSaid:
+        """Send a pod of each workload, as `stored` knows it. Returns what the server said of all."""
+        said = self._said
         for workload in workloads:
             is_sent = workload.kind == "Pod" or workload.source in said.refused
             if not is_sent and not self._is_to_come(workload.namespace):
@@ -55,25 +63,25 @@ class DryRun:
             said.unsure = more.unsure
         return said
 
-    def _object(self, each: Json, *, has_pods: bool) -> None:
+    def _object(self, each: Json) -> Json | None:
         version, kind = str(each["apiVersion"]), each["kind"]
         resource = self._resources_of(version).get(kind)
-        name = named(each)
+        name, metadata = named(each), each["metadata"]
         if resource is None:
-            self._no_such_kind(name, kind, version, has_pods=has_pods)
-            return
-        metadata = each["metadata"]
+            self._no_such_kind(name, kind, version, has_pods=has_pods(each))
+            return None
         if self._is_to_come(str(metadata["namespace"])) and resource["namespaced"]:
             self._said.unknown.append(f"what the API server says of {name}: its namespace is still to come")
-            return
+            return None
         if resource["namespaced"]:
             path = path_of(resource["name"], str(metadata["namespace"]), api=_api(version))
         else:
             path = f"{_api(version)}/{resource['name']}"
             each = {**each, "metadata": {key: metadata[key] for key in metadata if key != "namespace"}}
+        if kind == "Pod" and isinstance(each.get("spec"), dict):
+            return self._pod(name, path, each)
         stored = self._send(name, path, each, metadata.get("name"))
-        if stored and kind == "Pod":
-            self._said.specs[name] = stored["spec"]
+        return stored and {**stored, "metadata": {**stored["metadata"], **metadata}}
 
     def _no_such_kind(self, name: str, kind: str, version: str, *, has_pods: bool) -> None:
         said = f"the API server has no kind {kind} of {version}"
@@ -88,38 +96,53 @@ class DryRun:
         """Send a pod as the workload's controller would."""
         body = template_of(workload)
         metadata = {key: body["metadata"][key] for key in ("namespace", "labels", "annotations")}
-        to_come = {field for field, kind in REFERS.items() if (kind, body["spec"].get(field)) in self._new}
-        pod = {
-            **body,
-            "apiVersion": "v1",
-            "metadata": {**metadata, "generateName": f"{workload.name}-"},
-            "spec": {field: value for field, value in body["spec"].items() if field not in to_come},
+        pod = {**body, "apiVersion": "v1", "metadata": {**metadata, "generateName": f"{workload.name}-"}}
+        self._pod(str(workload), path_of("pods", workload.namespace), pod)
+
+    def _pod(self, name: str, path: str, pod: Json) -> Json | None:
+        """Send a pod without the names of what is still to come, as the server would refuse these."""
+        spec = pod["spec"]
+        to_come = {
+            field: spec[field] for field, kind in REFERS.items() if (kind, spec.get(field)) in self._new
         }
-        stored = self._send(str(workload), path_of("pods", workload.namespace), pod, None)
-        if stored and to_come <= {"serviceAccountName"}:  # no decision depends on it
-            self._said.specs[str(workload)] = stored["spec"]
+        sent = {**pod, "spec": {field: spec[field] for field in spec if field not in to_come}}
+        stored = self._send(name, path, sent, pod["metadata"].get("name"))
+        if stored:
+            self._said.specs[name], self._said.to_come[name] = stored["spec"], to_come
+        return None
 
     def _send(self, name: str, path: str, body: Json, its_name: str | None) -> Json | None:
         """The object as the API server would store it; None if it refuses it, or wasn't asked."""
-        encoded = json.dumps(body, default=str).encode()  # YAML has dates
         try:
             try:
-                return _read(self._api.dry_run(path, encoded))
+                return _read(self._api.dry_run(path, msgspec.json.encode(body)))
             except ConflictError:
                 if not its_name:
                     raise
                 own = f"{path}/{segment(its_name)}"
-                stored = _read(self._api.dry_run(own, encoded, apply=True))
-                if _template(stored) == _template(_read(self._api.get_whole(own))):
+                live = _read(self._api.get_whole(own))
+                stored = self._applied(own, body, live)
+                if _template(stored) == _template(live):
                     self._said.unchanged.add(name)
                 return stored
         except StatusError as error:
             # kubectl proxy says nothing; admission's words have no "cannot".
             if isinstance(error, ForbiddenError) and (not error.said or " cannot " in error.said):
                 self._missing_rights = f"the API server wasn't asked, because of a missing right: {error}"
-            elif str(NO_DRY_RUN) not in str(error):
+            else:
                 self._said.refused[name] = error.said or str(error)
             return None
+
+    def _applied(self, path: str, manifest: Json, live: Json) -> Json:
+        """What becomes of an object that is there."""
+        try:
+            patch = patch_for(manifest, live, strategic=True)
+            return _read(self._api.dry_run(path, msgspec.json.encode(patch), patch=STRATEGIC))
+        except StatusError as error:
+            if str(NO_STRATEGIC) not in str(error):
+                raise
+            patch = patch_for(manifest, live, strategic=False)
+            return _read(self._api.dry_run(path, msgspec.json.encode(patch), patch=MERGE))
 
     def _resources_of(self, version: str) -> Mapping[str, Json]:
         """By kind, the resources of an API version; none if the API server doesn't have it."""
@@ -133,8 +156,7 @@ class DryRun:
 
     def _is_to_come(self, namespace: str) -> bool:
         """Whether the manifests create a namespace that isn't there yet."""
-        there = {each.metadata.name for each in self._snapshot.of(Namespace) if each.metadata.uid}
-        return ("Namespace", namespace) in self._new and namespace not in there
+        return ("Namespace", namespace) in self._to_come and namespace not in self._namespaces
 
 
 def _defined(objects: Iterable[Json]) -> Iterator[tuple[str, str]]:

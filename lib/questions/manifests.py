@@ -48,8 +48,8 @@ NEW_HASH = "new"
 class Workload:
     """Pods that are alike. replicas: how many; None for a DaemonSet, which has one on each matching node.
 
-    strategy: how its pods are replaced. existing: its pods that are there already. source: the object that
-    they are of, as `JobSet default/batch`.
+    strategy: how its pods are replaced; if it is paused, they aren't. start: the first pod's number.
+    existing: its pods that are there. source: the object that they are of, as `JobSet default/batch`.
     """
 
     kind: str
@@ -60,6 +60,8 @@ class Workload:
     selector: LabelSelector | None = None
     claim_templates: tuple[Json, ...] = ()
     strategy: Json = field(default_factory=dict)
+    paused: bool = False
+    start: int = 1
     existing: tuple[Pod, ...] = ()
     source: str = ""
 
@@ -162,6 +164,8 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
         for workload in workloads:
             if each["kind"] in ("Job", "CronJob") and each["spec"].get("suspend") is True:
                 snapshot.note(f"{workload} is suspended: its pods come only when it is resumed")
+            if workload.paused:
+                snapshot.note(f"{workload} is paused: its new pods come only when it is resumed")
         if not workloads and each["kind"] in KINDS and is_of_kubernetes(each["kind"], each.get("apiVersion")):
             put_object(snapshot, each)
     if not found:
@@ -170,17 +174,30 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
             f"there are no pods in what was given{f': only {listed(kinds)}' if kinds else ''}"
         )
     found = [replace(each, existing=tuple(filter(each.creates, snapshot.of(Pod)))) for each in found]
+    if replicas is None:
+        silent = {named(each) for each in objects if "replicas" not in (each.get("spec") or {})}
+        found = [_as_many_as_there_are(each) if str(each) in silent else each for each in found]
     for workload in found:
         if workload.selector:
             _add_controller(snapshot, workload)
     return found
 
 
+def _as_many_as_there_are(workload: Workload) -> Workload:
+    """A workload whose manifest doesn't say how many: another, such as an autoscaler, has."""
+    return replace(workload, replicas=len(workload.existing)) if workload.is_rolled_out else workload
+
+
+def has_pods(each: Json) -> bool:
+    """Whether an object leads to pods."""
+    return any(_workloads(each, None))
+
+
 def custom_resources(objects: Sequence[Json]) -> Iterator[tuple[str, str]]:
     """The name of each custom resource, and a line about it: another program may create pods for it."""
     for each in objects:
         group, slash, _ = str(each.get("apiVersion") or "").partition("/")
-        if slash and "." in group and not group.endswith(".k8s.io") and not any(_workloads(each, None)):
+        if slash and "." in group and not group.endswith(".k8s.io") and not has_pods(each):
             yield named(each), f"which pods {named(each)} leads to: it is a custom resource"
 
 
@@ -217,6 +234,8 @@ def _workloads(each: Json, replicas: int | None) -> Iterator[Workload]:
             selector,
             claims,
             strategy,
+            paused=kind == "Deployment" and spec.get("paused") is True,
+            start=as_dict(spec.get("ordinals"), where).get("start", 0) if kind == "StatefulSet" else 1,
             source=source,
         )
 

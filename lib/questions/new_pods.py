@@ -14,7 +14,7 @@ from lib.kube.objects import Json, NodeSelector, NodeSelectorTerm, Pod, Requirem
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
-from lib.questions.admission import NOTHING_SAID, Admission, ServerSaid
+from lib.questions.admission import NOTHING_SAID, Admission, RefusedError, ServerSaid
 from lib.questions.device_claims import add_resource_claims
 from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Workload, convert
 from lib.questions.new_claims import add_claims, claim_volumes
@@ -52,32 +52,40 @@ def runs_on(pod: Pod, node: NodeInfo) -> bool:
 
 
 class PodMaker:
-    """Creates pods of workloads, as they would be in a cluster. Their claims are put into `cache`."""
+    """Creates pods of workloads, as they would be in a cluster. Their claims are put into `cache`.
+
+    refused: why the API server would refuse any pod of a workload, by what the cluster's objects say.
+    """
 
     def __init__(self, snapshot: Snapshot, cache: Cache, said: ServerSaid = NOTHING_SAID) -> None:
         self.admission = Admission(snapshot)
         self._cache, self._said = cache, said
+        self.refused: dict[Workload, str] = {}
         self._claim_templates = snapshot.of(ResourceClaimTemplate)
 
     def refusal(self, workload: Workload, body: Json) -> str:
         """Count one more pod of a workload; or why the API server refuses it, "" if it doesn't."""
-        name = str(workload)
-        for each in (name, workload.source):
-            if each in self._said.refused:
-                return self._said.refused[each]
-        return self.admission.refusal(workload, body, admitted=name in self._said.specs)
+        is_admitted = str(workload) in self._said.specs
+        return self._refused_anyway(workload) or self.admission.refusal(workload, body, admitted=is_admitted)
+
+    def _refused_anyway(self, workload: Workload) -> str:
+        """Why the API server refuses a workload or any of its pods, "" if it doesn't."""
+        said = (self._said.refused.get(name) for name in (str(workload), workload.source))
+        return next(filter(None, said), self.refused.get(workload, ""))
 
     def pods_of(self, workload: Workload) -> Iterator[NewPod]:
         """The pods of a workload other than a DaemonSet, numbered."""
         body = self.body_of(workload)
         number = workload.replicas or 0
         alone = workload.kind == "Pod" and number == 1
-        start = 0 if workload.kind == "StatefulSet" else 1
-        for i in range(start, start + number):
-            name = workload.name if alone else f"{workload.name}-{i}"
-            replaces = workload.is_rolled_out and i - start < len(workload.existing)
+        for i in range(number):
+            name = workload.name if alone else f"{workload.name}-{workload.start + i}"
+            replaces = workload.is_rolled_out and i < len(workload.existing)
             pod = self.pod_named(workload, body, name)
-            yield NewPod(workload, pod) if replaces else self._new(workload, pod, body)
+            if replaces:
+                yield NewPod(workload, pod, refused=self._refused_anyway(workload))
+            else:
+                yield self._new(workload, pod, body)
 
     def daemon_pods_of(self, workload: Workload, nodes: Iterable[NodeInfo]) -> Iterator[NewPod]:
         """The pods of a DaemonSet: one for each node that matches and whose taints it tolerates."""
@@ -115,10 +123,25 @@ class PodMaker:
     def body_of(self, workload: Workload) -> Json:
         """The common part of all pods of a workload, as the API server stores them."""
         body = template_of(workload)
-        if stored := self._said.specs.get(str(workload)):
-            return {**body, "spec": {**stored, "nodeName": ""}}
-        self.admission.complete(body["spec"], workload)
+        try:
+            body["spec"] = self._completed(workload, body["spec"])
+        except RefusedError as error:
+            self.refused[workload] = str(error)
         return body
+
+    def _completed(self, workload: Workload, spec: Json) -> Json:
+        name = str(workload)
+        if name not in self._said.specs:
+            self.admission.complete(spec, workload)
+            return spec
+        to_come = self._said.to_come[name]
+        stored = {**self._said.specs[name], "nodeName": spec.get("nodeName", ""), **to_come}
+        if "priorityClassName" in to_come:
+            del stored["priority"], stored["preemptionPolicy"]
+            self.admission.set_priority(stored)
+        if "runtimeClassName" in to_come:
+            self.admission.set_runtime(stored, name)
+        return stored
 
 
 def _claim_template(template: Json, where: str) -> PersistentVolumeClaim:

@@ -5,12 +5,13 @@ recreate.go and util/deployment_util.go; pkg/controller/statefulset/stateful_set
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Any
 
-from lib.kube.objects import Pod
+from lib.kube.objects import Json, Pod
+from lib.questions.errors import QuestionError
 from lib.questions.manifests import Workload
 from lib.questions.new_pods import NewPod
 
@@ -29,12 +30,16 @@ class RolloutStep:
 
 @dataclass
 class Rollout:
-    """The rollout of a workload. old: how many pods it has. left: the old pods that stay, if it sticks."""
+    """The rollout of a workload. old: how many pods it has. left: the old pods that stay, if it sticks.
+
+    kept: the old pods that are to stay.
+    """
 
     workload: Workload
     old: int
     steps: list[RolloutStep] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     changed: bool = True
 
     @property
@@ -50,6 +55,7 @@ class Rollout:
             "template_changes": self.changed,
             "stuck": self.stuck,
             "old_pods_left": self.left,
+            "old_pods_kept": self.kept,
             "steps": self.steps,
         }
 
@@ -74,10 +80,10 @@ class RollingOut:
     def run(self) -> Rollout:
         """Take all steps, until it is finished or stuck. `waiting` are the new pods without a node."""
         strategy = self._workload.strategy
-        if not self.rollout.changed:
+        if self._workload.kind == "StatefulSet":
+            steps = self._one_by_one(self._replaced_from(strategy))
+        elif not self.rollout.changed:
             steps = self._scaled()
-        elif self._workload.kind == "StatefulSet":
-            steps = self._one_by_one()
         elif strategy.get("type") == "Recreate":
             steps = self._recreated()
         else:
@@ -91,8 +97,8 @@ class RollingOut:
     def _rolled(self, limits: dict[str, Any]) -> Iterator[RolloutStep]:
         """RollingUpdate: as many more pods as maxSurge says, and as many fewer as maxUnavailable says."""
         wanted, to_come, ready = len(self._new), deque(self._new), 0
-        surge = _share(limits.get("maxSurge", "25%"), wanted, ceil)
-        unavailable = _share(limits.get("maxUnavailable", "25%"), wanted, floor)
+        surge = self._share(limits, "maxSurge", wanted, ceil)
+        unavailable = self._share(limits, "maxUnavailable", wanted, floor)
         if not surge and not unavailable:
             unavailable = 1
         while self._old or to_come or self.waiting:
@@ -117,25 +123,38 @@ class RollingOut:
             self._add(each, step)
         yield step
 
-    def _one_by_one(self) -> Iterator[RolloutStep]:
-        """A StatefulSet: missing pods come first; then the others are replaced, the last number first."""
+    def _replaced_from(self, strategy: Json) -> int:
+        """The index from which on a StatefulSet's pods are replaced: those before it stay as they are."""
+        if not self.rollout.changed or strategy.get("type") == "OnDelete":
+            return len(self._new)
+        partition: int = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+        return partition
+
+    def _one_by_one(self, first: int) -> Iterator[RolloutStep]:
+        """A StatefulSet: missing pods come, surplus ones leave, then others are replaced, the last first."""
         by_name = {pod.metadata.name: pod for pod in self._old}
-        if (self._workload.strategy.get("type") or "RollingUpdate") == "OnDelete":
-            return
-        missing = [each for each in self._new if each.pod.metadata.name not in by_name]
-        there = [each for each in self._new if each.pod.metadata.name in by_name]
-        kept = {each.pod.metadata.name for each in there}
+        names = [each.pod.metadata.name for each in self._new]
+        self.rollout.kept = [str(pod) for pod in self._old if pod.metadata.name in names[:first]]
+        self._old = [pod for pod in self._old if pod.metadata.name not in names[:first]]
+        for each in self._new:
+            if each.pod.metadata.name not in by_name and (yield from self._replaced(each, None)):
+                return
         surplus = RolloutStep()
-        self._leave([pod for pod in self._old if pod.metadata.name not in kept], surplus)
+        self._leave([pod for pod in self._old if pod.metadata.name not in names], surplus)
         if surplus.removed:
             yield surplus
-        for each in (*missing, *reversed(there)):
-            step = RolloutStep()
-            self._leave([pod for pod in self._old if pod.metadata.name == each.pod.metadata.name], step)
-            fits = self._add(each, step)
-            yield step
-            if not fits:
+        for each in reversed(self._new[first:]):
+            old = by_name.get(each.pod.metadata.name)
+            if old and (yield from self._replaced(each, old)):
                 return
+
+    def _replaced(self, new: NewPod, old: Pod | None) -> Generator[RolloutStep, None, bool]:
+        """A step in which a pod comes, perhaps in place of an old one. Returns whether it has to wait."""
+        step = RolloutStep()
+        self._leave([old] if old else [], step)
+        fits = self._add(new, step)
+        yield step
+        return not fits
 
     def _scaled(self) -> Iterator[RolloutStep]:
         """Only the number changes."""
@@ -163,8 +182,9 @@ class RollingOut:
             self._remove(pod)
             step.removed.append(str(pod))
 
-
-def _share(value: object, whole: int, rounded: Callable[[float], int]) -> int:
-    """A number, or a percentage of the pods."""
-    text = str(value)
-    return rounded(whole * int(text[:-1]) / 100) if text.endswith("%") else int(text)
+    def _share(self, limits: Json, name: str, whole: int, rounded: Callable[[float], int]) -> int:
+        """A number, or a percentage of the pods. QuestionError if it is neither."""
+        text = str(limits.get(name, "25%"))
+        if not text.removesuffix("%").isdecimal():
+            raise QuestionError(f"{self._workload}: {name} {text!r} is neither a number nor a percentage")
+        return rounded(whole * int(text[:-1]) / 100) if text.endswith("%") else int(text)

@@ -99,14 +99,14 @@ class Filling:
                 if placed >= self._most:
                     self.answer.at_least = True
                     return
+                if refused := self._maker.refusal(workload, bodies[workload]):
+                    going.remove(workload)
+                    self.answer.refused[workload] = refused
+                    continue
                 pod = self._one_more(workload, pods[workload])
                 node_name = place(workload, pod)
                 if node_name is None:
                     going.remove(workload)
-                elif refused := self._maker.refusal(workload, bodies[workload]):
-                    self._decider.remove(pod)
-                    going.remove(workload)
-                    self.answer.refused[workload] = refused
                 else:
                     placed += 1
                     self.answer.fit[workload][node_name] += 1

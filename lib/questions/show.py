@@ -59,12 +59,13 @@ def _show_rollout(rollout: Rollout, out: Printer, *, steps: bool) -> None:
         new = sum(len(each.added) for each in rollout.steps)
         old = f"{count(len(rollout.left), 'old pod')} {verb(len(rollout.left), 'stays', 'stay')}"
         out.line(f"{there}: its rollout gets stuck after {many}: {count(new, 'new pod')}, and {old}.")
-    elif not rollout.changed:
+    elif not rollout.changed or len(rollout.kept) == rollout.old:
         out.line(
             f"{there}, and its pods stay as they are{'; only their number changes' if rollout.steps else ''}."
         )
     else:
-        out.line(f"{there}: its rollout replaces them in {many}.")
+        replaced = f"{rollout.old - len(rollout.kept)} of them" if rollout.kept else "them"
+        out.line(f"{there}: its rollout replaces {replaced} in {many}.")
     for i, step in enumerate(rollout.steps if steps else (), 1):
         parts = [f"+ {name} on {node}" for name, node in step.added.items()]
         parts += [f"+ {name} waits" for name in step.waiting]

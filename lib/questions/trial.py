@@ -187,7 +187,9 @@ class Placing:
         workloads = dict.fromkeys(each.workload for each in self._new)
         for workload in [each for each in workloads if each.is_rolled_out]:
             new = [each for each in self._new if each.workload is workload and not each.refused]
-            changed = str(workload) not in trial.said.unchanged
+            if not new:
+                continue
+            changed = str(workload) not in trial.said.unchanged and not workload.paused
             rolling = RollingOut(workload, new, self._place_now, self._decider.remove, changed=changed)
             first = len(trial.placed)
             trial.rollouts.append(rolling.run())

@@ -13,7 +13,6 @@ from test_verbs_end_to_end import ask
 
 API = {"apiVersion": "resource.k8s.io/v1"}
 WANTED = {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "gpu"}}]}}
-WANTED["devices"]["requests"][0]["exactly"] |= {"allocationMode": "ExactCount", "count": 1}
 
 CLASS: Json = {
     **API,

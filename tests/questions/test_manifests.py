@@ -1,6 +1,5 @@
 """Pods of manifests, as the API server and the controllers would make them."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -208,14 +207,20 @@ def test_without_a_class_there_is_no_priority(tmp_path: Path) -> None:
         ),
         ({"priority": 100, "priorityClassName": "high", "preemptionPolicy": "Never"}, ""),
         ({"priority": 0}, ""),
+        ({"priorityClassName": "none"}, "there is no PriorityClass none"),
     ],
 )
-def test_a_priority_of_ones_own_is_refused(tmp_path: Path, spec: Json, said: str) -> None:
+def test_a_priority_of_ones_own_is_refused(spec: Json, said: str) -> None:
     high = read(PriorityClass, {"metadata": {"name": "high"}, "value": 100, "preemptionPolicy": "Never"})
-    with pytest.raises(QuestionError) if said else nullcontext() as error:
-        pods_of(tmp_path, workload(spec=spec), objects=(high,))
-    if error:
-        assert str(error.value) == f"Deployment default/web: the API server refuses its pods: {said}"
+    assert refusal(workload(spec=spec), high) == said
+
+
+def refusal(manifest: Json, *objects: Object) -> str:
+    """Why the API server would refuse a pod of a workload."""
+    snapshot = snapshot_of(*objects)
+    manifest["metadata"]["namespace"] = "default"
+    (new,) = new_pods(workloads_in([manifest], snapshot), snapshot, decider_of(snapshot))
+    return new.refused
 
 
 def test_the_highest_priority_is_placed_first(tmp_path: Path) -> None:
@@ -337,10 +342,6 @@ def test_the_claim_of_an_ephemeral_volume_is_made(tmp_path: Path) -> None:
             "Pod default/a: not a quantity: 'much' - at `$.spec.containers[0].resources.requests[...]`",
         ),
         (
-            "kind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: x, containers: []}",
-            "no PriorityClass x",
-        ),
-        (
             "kind: Deployment\nmetadata: {name: a}\nspec: {replicas: x, template: {spec: {containers: []}}}",
             "spec.replicas: 'x' stands where a whole number is wanted",
         ),
@@ -396,3 +397,39 @@ def test_of_a_group_with_a_pod_group_as_many_as_fit_are_placed_if_they_are_enoug
         placing = Placing(new_pods(workloads, snapshot, decider), decider)
         placed.append(sum(bool(each.node_name) for each in placing.steps()))
     assert placed == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("spec", "overhead", "said"),
+    [
+        ({"nodeSelector": {"kata": "yes", "a": "b"}}, {"cpu": "250m"}, ""),
+        ({"overhead": {"cpu": "0.25"}}, {"cpu": "250m"}, ""),
+        (
+            {"nodeSelector": {"kata": "no"}},
+            {},
+            "spec.nodeSelector[kata] is 'no', but RuntimeClass kata",
+        ),
+        (
+            {"overhead": {"cpu": "1"}},
+            {"cpu": "250m"},
+            "spec.overhead doesn't match that of RuntimeClass kata",
+        ),
+        ({"overhead": {"cpu": "1"}}, {}, "spec.overhead is set, but no RuntimeClass gives the pod one"),
+        (
+            {"overhead": {"cpu": "1"}, "runtimeClassName": ""},
+            {},
+            "spec.overhead is set, but no RuntimeClass gives",
+        ),
+        ({"runtimeClassName": "none"}, {}, "there is no RuntimeClass none"),
+    ],
+)
+def test_a_conflict_with_the_runtime_class_is_refused(spec: Json, overhead: Json, said: str) -> None:
+    """As by the admission plugin RuntimeClass."""
+    body = {
+        "metadata": {"name": "kata"},
+        "overhead": {"podFixed": overhead},
+        "scheduling": {"nodeSelector": {"kata": "yes"}},
+    }
+    manifest = workload(spec={"runtimeClassName": "kata", **spec})
+    assert refusal(manifest, read(RuntimeClass, body)).startswith(said)
+    assert bool(refusal(manifest, read(RuntimeClass, body))) == bool(said)

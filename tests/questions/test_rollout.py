@@ -82,6 +82,106 @@ def test_a_stateful_set_replaces_the_last_first(poller: Run, tmp_path: Path) -> 
     assert rollout["steps"][-1]["waiting"] == ["default/web-0"]  # there is room for two of the new size
 
 
+@pytest.mark.parametrize(
+    ("more", "wanted", "kept"),
+    [
+        ({"updateStrategy": {"rollingUpdate": {"partition": 3}}}, ["+web-3 -web-3"], 3),
+        ({"updateStrategy": {"type": "OnDelete"}}, [], 4),
+        ({"updateStrategy": {"type": "OnDelete"}, "replicas": 5}, ["+web-4"], 4),
+        ({"ordinals": {"start": 3}, "replicas": 2}, ["+web-4", "-web-0 -web-1 -web-2", "+web-3 -web-3"], 0),
+    ],
+)
+def test_a_stateful_set_keeps_what_it_is_told_to(
+    poller: Run, tmp_path: Path, more: Json, wanted: list[str], kept: int
+) -> None:
+    manifest = deployment(4, "500m", "StatefulSet")
+    manifest["spec"] |= more
+    found = tried(poller, tmp_path, manifest, a_node("n1", "64"), *old(4, kind="StatefulSet"))
+    (rollout,) = found["rollouts"]
+    signs = [
+        " ".join([*("+" + each for each in step["added"]), *("-" + each for each in step["removed"])])
+        for step in rollout["steps"]
+    ]
+    assert [each.replace("default/", "") for each in signs] == wanted
+    assert (found["answer"], len(rollout["old_pods_kept"])) == ("yes", kept)
+    assert ("stay as they are" in found["in words"]) == (kept == 4)
+
+
+def test_a_paused_deployment_keeps_its_pods(poller: Run, tmp_path: Path) -> None:
+    found = tried(poller, tmp_path, deployment(4, "2", paused=True), a_node("n1", "4"), *old(4))
+    assert (found["answer"], steps(found)) == ("yes", [])
+
+
+def test_the_number_of_pods_stays_if_the_manifest_says_none(poller: Run, tmp_path: Path) -> None:
+    """An autoscaler has set it."""
+    manifest = deployment(4, "500m")
+    del manifest["spec"]["replicas"]
+    found = tried(poller, tmp_path, manifest, a_node("n1", "64"), *old(5))
+    assert found["workloads"][0]["placed"] == 5
+
+
+def test_a_surge_that_is_no_number_is_an_error(poller: Run, tmp_path: Path) -> None:
+    manifest = deployment(4, "1", strategy={"rollingUpdate": {"maxSurge": "abc"}})
+    file = write(tmp_path / "cluster.json", a_node("n1"), *old(4))
+    done = poller("try", "-f", a_file(tmp_path, manifest), "--from", file)
+    assert (done.status, "maxSurge 'abc' is neither a number nor a percentage" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("servers", ["real"], indirect=True)
+def test_what_is_tried_is_what_would_be_stored(cluster: Cluster, tmp_path: Path) -> None:
+    """As `kubectl apply` would: what others have set stays, and what the manifest has no more goes."""
+    cluster.add_node("n1")
+    cluster.add_node("n2", labels={"disk": "ssd"})
+    manifest = deployment(1, "1")
+    del manifest["spec"]["replicas"]
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "hdd"}
+    cluster.kubectl("apply", "-f", a_file(tmp_path, manifest))
+    path = "/apis/apps/v1/namespaces/default/deployments/web"
+    cluster.patch(path, {"spec": {"replicas": 3}})
+    ref = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "web-1", "uid": "web-1"}
+    owner = {"ownerReferences": [{**ref, "controller": True}], "labels": {"app": "web"}}
+    for i in range(3):
+        cluster.add_pod(f"web-1-{i}", nodeName="n1", metadata=owner, requests={"cpu": "100m"})
+    try:
+        same = answer(cluster, "try", "-f", a_file(tmp_path, manifest))["rollouts"][0]
+        assert (same["template_changes"], same["steps"]) == (False, [])
+        del manifest["spec"]["template"]["spec"]["nodeSelector"]
+        manifest["spec"]["strategy"] = {"type": "Recreate"}
+        found = answer(cluster, "try", "-f", a_file(tmp_path, manifest))
+        assert [(len(each["added"]), len(each["removed"])) for each in found["rollouts"][0]["steps"]] == [
+            (0, 3),
+            (3, 0),
+        ]
+    finally:
+        cluster.api.delete(path)
+
+
+def test_what_comes_first_in_a_manifest_is_there(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1", cpu="8")
+    classes = (
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "mine"},
+            "value": 9,
+        },
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "kata"},
+            "handler": "kata",
+            "overhead": {"podFixed": {"cpu": "3"}},
+        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own", "namespace": "default"}},
+    )
+    of_class = {"priorityClassName": "mine", "runtimeClassName": "kata", "serviceAccountName": "own"}
+    pod = a_pod("bare", "1", **of_class)
+    found = answer(cluster, "try", "-f", a_file(tmp_path, *classes, pod))
+    assert (found["answer"], found["nodes"]["n1"]["after"]["cpu"]["requested"]) == ("yes", 4000)
+    too_late = answer(cluster, "try", "-f", a_file(tmp_path, pod, *classes))
+    assert (too_late["answer"], [*too_late["refused"]]) == ("no", ["Pod default/bare"])
+
+
 @pytest.mark.parametrize("servers", ["real"], indirect=True)
 def test_what_does_not_change_is_not_rolled_out(cluster: Cluster, tmp_path: Path) -> None:
     cluster.add_node("n1")

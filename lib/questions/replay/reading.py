@@ -72,7 +72,10 @@ def _of_manifests(objects: Sequence[Json], snapshot: Snapshot) -> Iterator[Arriv
         runs_for = inf
         if RUNS_FOR in annotations:
             runs_for = seconds_in(annotations[RUNS_FOR], f"{workload}: {RUNS_FOR}")
-        for new in PodMaker(snapshot, Cache()).pods_of(workload):
+        maker = PodMaker(snapshot, Cache())
+        for new in maker.pods_of(workload):
+            if refused := maker.refused.get(workload):
+                raise QuestionError(f"{workload}: {refused}")
             pod = without_node(new.pod)
             if str(pod) in names:
                 raise QuestionError(f"{workload}: there are two pods {pod}")

@@ -375,6 +375,7 @@ class PodSpec(Object):
     init_containers: list[Container] = []
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
     overhead: dict[str, Quantity] = {}
+    runtime_class_name: str | None = None
     node_selector: dict[str, str] = {}
     affinity: Affinity = msgspec.field(default_factory=Affinity)
     tolerations: list[Toleration] = []

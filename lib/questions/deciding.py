@@ -16,9 +16,10 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget, with_parts
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import StorageObject
+from lib.questions import kubelet
 from lib.questions.device_claims import knows_devices, release_claims
 from lib.questions.errors import QuestionError
-from lib.questions.snapshot import PriorityClass, Snapshot
+from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.decision import ASSIGNED, PLACED, Decision, Outcome, counted
@@ -32,7 +33,7 @@ from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import pod_key
 from lib.scheduling.preemption.victims import Victims, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.scheduling.status import Rejection
+from lib.scheduling.status import Rejection, unresolvable
 from lib.scheduling.volumes.claims import has_claims
 
 
@@ -86,6 +87,7 @@ class Decider:
     ) -> None:
         self.cache = cache_of(snapshot)
         self.priorities = snapshot.of(PriorityClass)
+        self._runtimes = {each.metadata.name: each for each in snapshot.of(RuntimeClass)}
         self._random = random
         self._profiles = {each.scheduler_name: each for each in profiles}
         self._first = profiles[0]
@@ -101,6 +103,11 @@ class Decider:
     def profile_of(self, pod: Pod) -> Profile:
         """The profile that decides about a pod."""
         return self._profiles.get(pod.spec.scheduler_name, self._first)
+
+    def agrees_with_class(self, pod: Pod) -> bool:
+        """Whether a pod has the node selector that its RuntimeClass gives it: no edit can leave that out."""
+        found = self._runtimes.get(pod.spec.runtime_class_name or "")
+        return not found or found.scheduling.node_selector.items() <= pod.spec.node_selector.items()
 
     # --- questions that change nothing ------------------------------------------------------------------
 
@@ -239,6 +246,18 @@ class Decider:
                 self.cache.nominator.add(pod, node_name)
                 victims = {"nominated": node_name, "victims": answer.pods}
         return attempt.decide(Outcome.UNSCHEDULABLE, message, **victims)
+
+    def place_by_kubelet(self, pod: Pod, node_name: str) -> Decision:
+        """Place a pod that names its node itself: only the kubelet there is asked, and nobody leaves."""
+        attempt, node = Attempt(pod, self.cache), self.cache.nodes.get(node_name)
+        if node is None:
+            return attempt.decide(Outcome.UNSCHEDULABLE, kubelet.NO_NODE.format(node_name))
+        if refused := tuple(kubelet.refusals(pod, node)):
+            attempt.rejected[node_name] = Rejection(kubelet.NAME, unresolvable(*refused))
+            return attempt.decide(Outcome.UNSCHEDULABLE, refused[0])
+        self.cache.assume(pod, node_name)
+        message = ASSIGNED.format(pod, node_name)
+        return attempt.decide(Outcome.SCHEDULED, message, node_name=node_name, feasible=1)
 
     def _gated(self, pod: Pod, why: str) -> Decision:
         return Attempt(pod, self.cache).decide(Outcome.UNSCHEDULABLE, why)

@@ -84,6 +84,11 @@ class Workload:
         return OwnerReference(kind, self.name, self.uid, api_version, controller=True)
 
     @property
+    def node_name(self) -> str:
+        """The node that its pods name; "" if a scheduler chooses."""
+        return as_dict(self.template.get("spec"), self).get("nodeName") or ""
+
+    @property
     def is_rolled_out(self) -> bool:
         """Whether its new pods take the place of those that are there: a quota counts them only once."""
         return bool(self.existing) and self.kind in ("Deployment", "StatefulSet")

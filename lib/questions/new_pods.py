@@ -38,7 +38,10 @@ DAEMON_TOLERATIONS = (
 
 @dataclass(frozen=True)
 class NewPod:
-    """A pod of a workload; if it is a DaemonSet's, with its only node. refused: why it can't be created."""
+    """A pod of a workload; with its only node if it is a DaemonSet's, or names one itself.
+
+    refused: why it can't be created.
+    """
 
     workload: Workload
     pod: Pod
@@ -83,7 +86,7 @@ class PodMaker:
             replaces = workload.is_rolled_out and i < len(workload.existing)
             pod = self.pod_named(workload, body, name)
             if replaces:
-                yield NewPod(workload, pod, refused=self._refused_anyway(workload))
+                yield NewPod(workload, pod, workload.node_name, self._refused_anyway(workload))
             else:
                 yield self._new(workload, pod, body)
 
@@ -92,11 +95,12 @@ class PodMaker:
         body = self.body_of(workload)
         like = self.pod_named(workload, body, workload.name)
         for node in nodes:
-            if runs_on(like, node):
+            if runs_on(like, node) and workload.node_name in ("", node.name):
                 pod = self.pod_named(workload, body, f"{workload.name}-{node.name}")
                 yield self._new(workload, _only_on(pod, node.name), body, node.name)
 
     def _new(self, workload: Workload, pod: Pod, body: Json, node_name: str = "") -> NewPod:
+        node_name = node_name or workload.node_name
         return NewPod(workload, pod, node_name, self.refusal(workload, body))
 
     def pod_named(self, workload: Workload, body: Json, name: str) -> Pod:
@@ -127,6 +131,7 @@ class PodMaker:
             body["spec"] = self._completed(workload, body["spec"])
         except RefusedError as error:
             self.refused[workload] = str(error)
+        body["spec"]["nodeName"] = ""
         return body
 
     def _completed(self, workload: Workload, spec: Json) -> Json:
@@ -135,7 +140,7 @@ class PodMaker:
             self.admission.complete(spec, workload)
             return spec
         to_come = self._said.to_come[name]
-        stored = {**self._said.specs[name], "nodeName": spec.get("nodeName", ""), **to_come}
+        stored = {**self._said.specs[name], **to_come}
         if "priorityClassName" in to_come:
             del stored["priority"], stored["preemptionPolicy"]
             self.admission.set_priority(stored)

@@ -89,7 +89,8 @@ class Filling:
         bodies = self._bodies = {each: self._maker.body_of(each) for each in self.answer.fit}
         pods = {each: self._maker.pod_named(each, body, each.name) for each, body in bodies.items()}
         place = self._place
-        if all(map(self._decider.fits_by_node, pods.values())):
+        named = any(each.node_name for each in pods)
+        if not named and all(map(self._decider.fits_by_node, pods.values())):
             nodes = [*self._decider.cache.nodes]
             self._rings = {each: deque(nodes) for each in pods}
             place = self._place_on_next
@@ -114,7 +115,8 @@ class Filling:
 
     def _place(self, workload: Workload, pod: Pod) -> str | None:
         """Place a pod as a scheduler would; None if it fits nowhere."""
-        decision = self._decider.place_alone(pod)
+        named = workload.node_name
+        decision = self._decider.place_by_kubelet(pod, named) if named else self._decider.place_alone(pod)
         if node_name := node_of(decision):
             return node_name
         self.answer.stopped[workload] = self._why(pod, decision)
@@ -142,7 +144,8 @@ class Filling:
 
     def _why(self, pod: Pod, decision: Decision) -> Why:
         """Why a pod has no node. Those that were placed before it have names that nobody knows."""
-        found = why_nowhere(pod, decision, self._decider)
+        is_free = not any(each.node_name for each in self.answer.fit)
+        found = why_nowhere(pod, decision, self._decider, suggestions=is_free)
         prefixes = "|".join(re.escape(f"{each.namespace}/{each.name}{MORE}") for each in self.answer.fit)
         made_up = re.compile(rf"\b({prefixes})\d+\b")
         found.details = {

@@ -71,8 +71,11 @@ LISTED = (
 )
 """What is listed in any case."""
 
+FOR_RUNTIMES = Need((RUNTIME_CLASSES,), unlisted="runtime classes")
+"""What is listed only if a pod that waits has a RuntimeClass."""
+
 FOR_NEW_PODS = (
-    Need((RUNTIME_CLASSES,), unlisted="runtime classes"),
+    FOR_RUNTIMES,
     Need((Resource("limitranges", LimitRange),), unlisted="limit ranges"),
     Need((Resource("resourcequotas", ResourceQuota),), unlisted="resource quotas"),
 )
@@ -125,6 +128,8 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
     _list(api, snapshot, *LISTED)
     if manifests or whole:
         _list(api, snapshot, *FOR_NEW_PODS)
+    elif any(pod.spec.runtime_class_name and not pod.spec.node_name for pod in snapshot.of(Pod)):
+        _list(api, snapshot, FOR_RUNTIMES)
     if whole:
         _list(api, snapshot, resources.CONTROLLERS)
     if whole or any((group := group_of(pod)) and group.api for pod in snapshot.of(Pod)):

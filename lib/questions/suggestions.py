@@ -203,7 +203,7 @@ class _Search:
         if self._left <= 0 or not fixes:
             return None
         pod = fixed(self._pod, fixes)
-        if pod is None:
+        if pod is None or not self._decider.agrees_with_class(pod):
             return None
         self._left -= 1
         with with_fixes(self._decider, fixes):

@@ -106,7 +106,7 @@ class Trial:
 def new_pods(
     workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider, said: ServerSaid = NOTHING_SAID
 ) -> list[NewPod]:
-    """All pods of some workloads in the order of placement: the highest priority first.
+    """All pods of some workloads in the order of placement: if they name a node, then by priority.
 
     QuestionError when they are too many, or can't be.
     """
@@ -123,7 +123,7 @@ def new_pods(
             found += maker.daemon_pods_of(workload, decider.cache.nodes.values())
         else:
             found += maker.pods_of(workload)
-    return sorted(found, key=lambda each: -each.pod.spec.priority)
+    return sorted(found, key=lambda each: (not each.workload.node_name, -each.pod.spec.priority))
 
 
 def decisions(new: Sequence[NewPod], decider: Decider, *, preempts: bool = True) -> Iterator[Decision]:
@@ -137,6 +137,8 @@ def decisions(new: Sequence[NewPod], decider: Decider, *, preempts: bool = True)
         first = by_uid[batch[0].metadata.uid]
         if len(batch) > 1:
             found = decider.place(batch, preempts=preempts)
+        elif first.workload.node_name:
+            found = [decider.place_by_kubelet(first.pod, first.node_name)]
         elif first.node_name:
             found = [decider.place_on(first.pod, first.node_name, preempts=preempts)]
         elif failed and _alike(failed[0], first):
@@ -194,12 +196,12 @@ class Placing:
             first = len(trial.placed)
             trial.rollouts.append(rolling.run())
             for each in rolling.waiting:
-                self._settle(*self._decider.place([each.pod]))
+                self._settle(*decisions([each], self._decider))
             yield from trial.placed[first:]
 
     def _place_now(self, new: NewPod) -> str:
         """The node of a pod that fits now; one that doesn't is tried again in the next step."""
-        (decision,) = self._decider.place([new.pod])
+        (decision,) = decisions([new], self._decider)
         return self._settle(decision).node_name if node_of(decision) else ""
 
     def _settle(self, decision: Decision) -> Placed:
@@ -208,7 +210,7 @@ class Placing:
             trial.before[node_name] = _before(self._decider, node_name, decision)
         placed = self._decider.settle(decision)
         if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
-            trial.why[new.workload] = _why(new, self._decider)
+            trial.why[new.workload] = _why(new, decision, self._decider)
         return trial.add(new.workload, placed)
 
 
@@ -228,8 +230,10 @@ def _before(decider: Decider, name: str, decision: Decision) -> Usage:
     return Usage({**less, "pods": usage.requested["pods"] - 1}, usage.capacity)
 
 
-def _why(new: NewPod, decider: Decider) -> Why:
+def _why(new: NewPod, decision: Decision, decider: Decider) -> Why:
     """Why a pod has no node now; if it has an only possible node, why not this one."""
+    if new.workload.node_name:
+        return why_nowhere(new.pod, decision, decider, suggestions=False)
     decision = decider.ask(new.pod)
     if new.node_name:
         rejection = decision.rejected[new.node_name]

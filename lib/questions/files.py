@@ -11,11 +11,11 @@ from typing import IO, Any
 import msgspec
 from yaml import YAMLError
 
-from lib.kube.bounded_files import MAX_JSON, read_at_most, unpacked
+from lib.kube.bounded_files import MAX_JSON, TooMuchError, read_at_most, unpacked
 from lib.kube.decoding import called
 from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
-from lib.kube.kubernetes_yaml import load_documents, text_of
+from lib.kube.kubernetes_yaml import MAX_DEPTH, load_documents, text_of
 from lib.kube.objects import KUBERNETES, UNREADABLE, Event, Object, ObjectMeta, Pod, PodGroup, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.resources import GANGS, POD_GROUPS
@@ -107,14 +107,16 @@ def _values(body: bytes) -> Iterator[bytes]:
     if body.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         body = text_of(body).encode()
     if not re.match(rb"\s*[{\[]", body):
-        yield from map(msgspec.json.encode, load_documents(body))
+        yield from map(msgspec.json.encode, load_documents(_LOGS.sub(b"", body)))
         return
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except msgspec.DecodeError:
-        values = [*_one_after_another(_LOGS.sub(b"", body))]
-        if len(values) < 2:
+        values = _one_after_another(_LOGS.sub(b"", body))
+        first = next(values, b"")
+        if first == body.strip():
             raise
+        yield first
         yield from values
     else:
         yield body
@@ -129,6 +131,8 @@ def _one_after_another(body: bytes) -> Iterator[bytes]:
             start = token.start()
             yield from filter(None, [body[end:start].strip()])
         depth += opens - closes
+        if depth > MAX_DEPTH:
+            raise TooMuchError(f"is nested deeper than {MAX_DEPTH} levels")
         if closes and not depth:
             end = token.end()
             yield body[start:end]

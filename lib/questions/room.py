@@ -119,7 +119,7 @@ class Filling:
         decision = self._decider.place_by_kubelet(pod, named) if named else self._decider.place_alone(pod)
         if node_name := node_of(decision):
             return node_name
-        self.answer.stopped[workload] = self._why(pod, decision)
+        self.answer.stopped[workload] = self._why(pod, decision, suggestions=not named)
         return None
 
     def _place_on_next(self, workload: Workload, pod: Pod) -> str | None:
@@ -142,10 +142,9 @@ class Filling:
             return with_parts(model, metadata={"name": name, "uid": f"{model.metadata.uid}-{name}"})
         return self._maker.pod_named(workload, self._bodies[workload], name)
 
-    def _why(self, pod: Pod, decision: Decision) -> Why:
+    def _why(self, pod: Pod, decision: Decision, *, suggestions: bool = True) -> Why:
         """Why a pod has no node. Those that were placed before it have names that nobody knows."""
-        is_free = not any(each.node_name for each in self.answer.fit)
-        found = why_nowhere(pod, decision, self._decider, suggestions=is_free)
+        found = why_nowhere(pod, decision, self._decider, suggestions=suggestions)
         prefixes = "|".join(re.escape(f"{each.namespace}/{each.name}{MORE}") for each in self.answer.fit)
         made_up = re.compile(rf"\b({prefixes})\d+\b")
         found.details = {

@@ -406,6 +406,7 @@ def test_what_kubectl_prints_is_a_cluster(poller: Run, tmp_path: Path) -> None:
         "a line each": f"{node}\n{json.dumps(a_node('n2'))}\n",
         "one after another": f'{nodes}\n{{"kind": "PodList", "items": []}}\n',
         "a dump": f'{nodes}\n{logs}{{"kind": "EventList", "items": []}}\n',
+        "a dump in YAML": f"{yaml.safe_dump(a_node('n1'))}---\n{logs}kind: EventList\nitems: []\n",
         "with a mark": f"\ufeff{node}",
         "YAML": yaml.safe_dump_all([a_node("n1"), a_node("n2")]),
         "a folder": None,

@@ -1,7 +1,7 @@
 """The common options of all verbs, and how they read the cluster."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, partial
@@ -14,7 +14,7 @@ import typer
 from lib.kube.api import Api
 from lib.kube.errors import StatusError
 from lib.kube.escaping import escaped
-from lib.kube.proxy import OwnProxy, answers, context_namespace
+from lib.kube.proxy import OwnProxy, ProxyError, answers, context_namespace
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
@@ -229,8 +229,10 @@ class Common:
     @property
     def usual_namespace(self) -> str:
         """The namespace of names without one: by default that of kubectl's context, if it is asked."""
-        usual = context_namespace(*self.kubectl_options) if self._by_kubectl and not self.namespace else ""
-        return self.namespace or usual or "default"
+        if self._by_kubectl and not self.namespace:
+            with suppress(ProxyError):  # it is told when the cluster is asked, if it is
+                return context_namespace(*self.kubectl_options)
+        return self.namespace or "default"
 
     @contextmanager
     def api(self) -> Iterator[Api | None]:

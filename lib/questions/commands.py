@@ -16,7 +16,7 @@ from lib.questions.compare import Comparison, Replacing
 from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining
 from lib.questions.dry_run import DryRun
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.events import read_events
 from lib.questions.files import save
 from lib.questions.manifests import Workload, custom_resources, named, read_manifests, workloads_in
@@ -71,7 +71,7 @@ def ask_why(
     meant = subject(pod or (), "" if all_namespaces else common.usual_namespace)
     if meant.kind == "pod":
         if all_namespaces or selector:
-            raise QuestionError("-A and -l choose among all pods that wait: leave out the name")
+            raise CommandLineError("-A and -l choose among all pods that wait: leave out the name")
         return _why_one(common, meant)
     wanted = parse_selector(selector)
     with common.api() as api:
@@ -226,7 +226,7 @@ def ask_compare(
     Exit 0: no pod goes elsewhere. 3: some do.
     """
     if len(config) < 2:
-        raise QuestionError("compare needs two configurations: --config A.yaml --config B.yaml")
+        raise CommandLineError("compare needs two configurations: --config A.yaml --config B.yaml")
     with common.api() as api:
         snapshot = common.read(api, whole=True)
     seed = common.seed if common.seed is not None else MACHINE.random().getrandbits(32)

@@ -18,7 +18,7 @@ from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import StorageObject
 from lib.questions import kubelet
 from lib.questions.device_claims import knows_devices, release_claims
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError
 from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.attempt import Attempt
@@ -94,7 +94,7 @@ class Decider:
         if scheduler_name:
             if scheduler_name not in self._profiles:
                 known = ", ".join(self._profiles)
-                raise QuestionError(f"there is no profile {scheduler_name}; there are: {known}")
+                raise CommandLineError(f"there is no profile {scheduler_name}; there are: {known}")
             self._first = self._profiles[scheduler_name]
             self._profiles = {scheduler_name: self._first}
         self._gates = {each.scheduler_name: each.with_point(PreEnqueuePlugin) for each in profiles}

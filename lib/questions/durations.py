@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import durationpy
 
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 
 
 def seconds_in(text: object, where: str) -> float:
@@ -14,7 +14,8 @@ def seconds_in(text: object, where: str) -> float:
     except (durationpy.DurationError, ValueError, OverflowError):
         found = -1.0
     if found < 0:
-        raise QuestionError(f"{where}: {text!r} is not a duration, such as 90s, 15m or 1h30m")
+        kind = CommandLineError if where.startswith("--") else QuestionError
+        raise kind(f"{where}: {text!r} is not a duration, such as 90s, 15m or 1h30m")
     return float(found)
 
 

@@ -15,6 +15,10 @@ class QuestionError(Exception):
         self.lines = lines
 
 
+class CommandLineError(QuestionError):
+    """The command line is wrong."""
+
+
 @contextmanager
 def file_errors(what: object, more: str = "") -> Iterator[None]:
     """A block that reads or writes a file. QuestionError when it can't: with what it is, and perhaps more."""

@@ -8,7 +8,7 @@ import httpx
 
 from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most
 from lib.kube.system import MACHINE
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """kubectl reads such files of a folder."""
@@ -23,7 +23,7 @@ PATIENCE = 60
 def expanded(names: Sequence[str], kustomizations: Sequence[str], *, recursive: bool) -> list[str]:
     """The files of these names, with those in folders. QuestionError when there are none."""
     if not names and not kustomizations:
-        raise QuestionError("say which manifests: -f FILE, -f FOLDER, -f URL, or -k FOLDER")
+        raise CommandLineError("say which manifests: -f FILE, -f FOLDER, -f URL, or -k FOLDER")
     found = [each for name in names for each in _files(name, recursive=recursive)]
     return [*found, *(f"{KUSTOMIZE}{folder}" for folder in kustomizations)]
 

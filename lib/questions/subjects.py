@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lib.kube.objects import LabelSelector, Pod, Requirement
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.text import names
 from lib.scheduling.workloads import controller_of
@@ -78,7 +78,7 @@ def subject(words: Sequence[str], namespace: str) -> Subject:
     if not words:
         return Subject(namespace)
     if len(words) > 2 or (len(words) == 2 and words[0].lower() not in TYPES):
-        raise QuestionError(f"why takes one POD or TYPE/NAME, such as deploy/web; these are {len(words)}")
+        raise CommandLineError(f"why takes one POD or TYPE/NAME, such as deploy/web; these are {len(words)}")
     first, slash, name = "/".join(words).rpartition("/")
     if not slash:
         return Subject(namespace, "pod", name)
@@ -99,7 +99,7 @@ def parse_selector(text: str) -> LabelSelector:
     while at < len(text):
         term = _TERM.match(text, at)
         if not term:
-            raise QuestionError(f"-l {text}: write labels as app=web,tier!=db,zone in (a,b)")
+            raise CommandLineError(f"-l {text}: write labels as app=web,tier!=db,zone in (a,b)")
         at = term.end()
         if term["key"]:
             operator, values = "NotIn" if term["sign"] == "!=" else "In", [term["value"]]

@@ -17,8 +17,8 @@ from lib.service.help import Command
 
 log = logging.getLogger(__name__)
 
-FAILED = 1
-"""The exit status if there is no answer; 2 is that of a command line that is wrong."""
+FAILED, WRONG = 1, 2
+"""The exit status if there is no answer, and if the command line, a configuration or a policy is wrong."""
 
 VERBS: Mapping[str, str] = {
     "why": "Why a pod waits, and what would help; or why it is where it is.",
@@ -130,7 +130,7 @@ def _status(command: str, ask: Callable[[], int]) -> int:
     """Ask, and turn the answer into an exit status; an error is printed in one line."""
     from lib.kube.errors import ApiError
     from lib.questions.asking import complain
-    from lib.questions.errors import QuestionError
+    from lib.questions.errors import CommandLineError, QuestionError
     from lib.service.config.fields import ConfigError
     from lib.service.policies import PolicyError
 
@@ -141,8 +141,12 @@ def _status(command: str, ask: Callable[[], int]) -> int:
         return ask()
     except QuestionError as error:
         complain(command, *error.lines)
-    except (ApiError, ConfigError, PolicyError) as error:
+        return WRONG if isinstance(error, CommandLineError) else FAILED
+    except (ConfigError, PolicyError) as error:
         complain(command, *str(error).splitlines())
+        return WRONG
+    except ApiError as error:
+        complain(command, str(error))
     except BrokenPipeError:  # who reads has enough; Python must not flush into the pipe at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception:  # a defect, or a policy's: a traceback of Python would print texts as they are

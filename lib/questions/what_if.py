@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from lib.kube.objects import HOSTNAME, Node, Pod, Taint, with_parts
 from lib.kube.storage import CSINode
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.text import count, verb
 from lib.scheduling.workloads import belongs_to_node
@@ -37,7 +37,9 @@ def change_cluster(
         _change_nodes(snapshot, text, "--taint", _with_taint)
     if add or like:
         if not like or add < 1:
-            raise QuestionError("--add NUMBER and --like NODE belong together: how many nodes, like which?")
+            raise CommandLineError(
+                "--add NUMBER and --like NODE belong together: how many nodes, and like which?"
+            )
         first, *_ = nodes_named(snapshot, [like])
         drivers = snapshot.of(CSINode)
         for new in copies(first, snapshot.of(Pod), add, snapshot.of(Node), drivers):
@@ -125,7 +127,7 @@ def _change_nodes(
     where = f"{option} {text}"
     if not colon or not what:
         form = "KEY=VALUE" if option == "--label" else "KEY=VALUE:EFFECT"
-        raise QuestionError(f"{where}: write NODE:{form}")
+        raise CommandLineError(f"{where}: write NODE:{form}")
     nodes, meant = snapshot.of(Node), {*nodes_named(snapshot, [pattern], f"{where}: ")}
     nodes[:] = [change(node, what, where) if node in meant else node for node in nodes]
 
@@ -138,7 +140,7 @@ def _with_label(node: Node, what: str, where: str) -> Node:
     elif equals and key:
         labels[key] = value
     else:
-        raise QuestionError(f"{where}: write KEY=VALUE, or KEY- to take the label away")
+        raise CommandLineError(f"{where}: write KEY=VALUE, or KEY- to take the label away")
     return with_parts(node, metadata={"labels": labels})
 
 
@@ -158,7 +160,7 @@ def parse_taint(text: str, where: str) -> Taint:
     pair, _, effect = text.partition(":")
     key, _, value = pair.partition("=")
     if effect not in EFFECTS or not key:
-        raise QuestionError(f"{where}: write KEY=VALUE:EFFECT; an effect is one of {', '.join(EFFECTS)}")
+        raise CommandLineError(f"{where}: write KEY=VALUE:EFFECT; an effect is one of {', '.join(EFFECTS)}")
     return Taint(key, value, effect)
 
 

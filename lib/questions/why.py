@@ -17,6 +17,7 @@ from lib.questions.suggestions import Suggestion, suggest, with_fixes
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.volumes import ToProvision, to_provision
 from lib.scheduling.decision import PLACED, Decision, Outcome
+from lib.scheduling.framework.interface import Line
 from lib.scheduling.groups.quorum import Quorum, quorum_of
 from lib.scheduling.pod_groups import FOR_ITS_GROUP, group_of
 
@@ -91,7 +92,8 @@ class Why:
             name: {
                 "rejected_by": each.plugin,
                 "reasons": each.status.reasons,
-                "details": list(self.details.get(name, ())),
+                "details": [str(line) for line in self.details.get(name, ())],
+                "lacks": [line.numbers for line in self.details.get(name, ()) if isinstance(line, Line)],
             }
             for name, each in decision.rejected.items()
         }

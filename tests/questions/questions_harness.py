@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import msgspec
 from objects import read
+from questions.answers import type_of
 
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
@@ -119,9 +121,11 @@ class Done:
 
     @property
     def json(self) -> Json:
+        """The answer, which has the fields that the page on them names."""
         assert self.err == ""
         found: Json = json.loads(self.out)
         assert self.status == (0 if found["answer"] == "yes" else 3)
+        msgspec.convert(found, type=type_of(found))
         return found
 
 

@@ -74,6 +74,7 @@ def test_the_methods_of_a_class(poller: Run, cluster: str, tmp_path: Path) -> No
         "rejected_by": "Calm",
         "reasons": ["node(s) take calm pods only"],
         "details": ["node(s) take calm pods only: {} on n1, 1 of 2"],
+        "lacks": [],
     }
     assert {"changes": ["with the label calm"], "nodes": ["n1"]} in done["suggestions"]
     assert not [each for each in done["suggestions"] if "loud" in each["changes"][0]]

@@ -210,7 +210,7 @@ def test_a_type_that_is_too_small_spoils_nothing(poller: Run, tmp_path: Path) ->
 def test_a_wrong_type_is_named(poller: Run, tmp_path: Path, text: str, why: str) -> None:
     file = written(tmp_path / "app.yaml", workload("Deployment", "web", 1, "1"))
     done = poller("size", "-f", file, "--node-type", text)
-    assert (done.status, done.out) == (1, "")
+    assert (done.status, done.out) == (2, "")
     assert why in done.err
 
 

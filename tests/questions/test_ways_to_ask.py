@@ -79,7 +79,7 @@ def test_manifests_in_folders_behind_urls_and_built_by_kustomize(
     assert pods("-f", str(folder)) == ["default/a"]
     assert pods("-f", str(folder / "deeper"), "-f", str(folder / "a.yaml")) == ["default/b", "default/a"]
     assert pods("-k", str(folder / "kustomization")) == ["default/my-c"]
-    assert poller("try", "--from", file).status == 1
+    assert poller("try", "--from", file).status == 2
     serve = partial(Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -13,7 +13,7 @@ from lib.kube.escaping import escaped
 from lib.kube.objects import Node, Pod
 from lib.questions.asking import Common, complain, own_option
 from lib.questions.durations import in_words, seconds_in
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError
 from lib.questions.recording.lines import ADDED, DELETED
 from lib.questions.recording.watching import Watching
 from lib.questions.recording.writer import Recording
@@ -54,9 +54,9 @@ def ask_record(
     """
     length = seconds_in(during, "--for")
     if not length:
-        raise QuestionError("--for: must be longer than 0s")
+        raise CommandLineError("--for: must be longer than 0s")
     if common.from_file:
-        raise QuestionError("record watches a cluster: --from has no place here")
+        raise CommandLineError("record watches a cluster: --from has no place here")
     with common.api() as api:
         assert api  # as there are no files
         snapshot = read_cluster(api, whole=True)

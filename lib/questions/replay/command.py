@@ -15,7 +15,7 @@ from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.asking import complain
 from lib.questions.durations import seconds_in
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError
 from lib.questions.printing import Printer, print_json, run_through
 from lib.questions.replay.figures import Figures
 from lib.questions.replay.reading import NO_NODES, SIZES, generated, read_snapshot, read_trace
@@ -132,21 +132,23 @@ def ask_replay(options: ReplayOptions) -> Verdict:
         check_plot(options.plot)
     snapshot, trace = _read(options)
     replays = _replayed(options, snapshot, trace)
+    answer = verdict(all(each.complete and not (each.pending or each.gave_up) for each in replays))
     if options.plot:
         draw(replays, options.plot)
     if options.output == ReplayFormat.JSON:
-        print_json({"question": "replay", "configs": [each.as_json() for each in replays]})
+        configs = [each.as_json() for each in replays]
+        print_json({"question": "replay", "answer": answer.word, "configs": configs})
     elif options.output == ReplayFormat.CSV:
         print_csv(replays)
     else:
         show_replays(replays, Printer())
-    return verdict(all(each.complete and not (each.pending or each.gave_up) for each in replays))
+    return answer
 
 
 def _read(options: ReplayOptions) -> tuple[Snapshot, Trace]:
     """The cluster, and what happens to it."""
     if (options.trace is None) == (options.arrivals == ""):
-        raise QuestionError("replay needs a trace, or --arrivals: one of the two")
+        raise CommandLineError("replay needs a trace, or --arrivals: one of the two")
     snapshot = read_snapshot(options.nodes) if options.nodes else None
     if options.trace:
         snapshot, trace = read_trace(options.trace, snapshot)
@@ -156,11 +158,11 @@ def _read(options: ReplayOptions) -> tuple[Snapshot, Trace]:
         length, mean_run = seconds_in(options.during, "--for"), seconds_in(options.runs_for, "--runs-for")
         trace = Trace(generated(options.arrivals, options.mix, length, mean_run, options.seed))
         if not len(trace.arrivals):
-            raise QuestionError(
+            raise CommandLineError(
                 f"--arrivals {options.arrivals}: no pod arrives within {options.during}; give --for more time"
             )
     else:
-        raise QuestionError(NO_NODES)
+        raise CommandLineError(NO_NODES)
     if options.inflate is not None:
         random = MACHINE.random(options.seed)
         trace = Trace(inflated(trace.arrivals, snapshot.of(Node), options.inflate, random))

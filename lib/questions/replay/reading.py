@@ -9,7 +9,7 @@ from lib.kube.objects import Json, Node, Pod
 from lib.kube.system import MACHINE
 from lib.questions.deciding import without_node
 from lib.questions.durations import seconds_in
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.files import read_files
 from lib.questions.manifests import convert, read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
@@ -49,7 +49,7 @@ def read_trace(file: Path, snapshot: Snapshot | None) -> tuple[Snapshot, Trace]:
     if is_recording(file):
         return read_recording(file, snapshot)
     if snapshot is None:
-        raise QuestionError(NO_NODES)
+        raise CommandLineError(NO_NODES)
     if file.name.endswith(CSV):
         arrivals: Arrivals = openb.read_pods(file)
     else:
@@ -105,9 +105,9 @@ def generated(arrivals: str, mix: str, length: float, mean_run: float, seed: int
     """
     form = re.fullmatch(r"poisson:(\d{1,9}(?:\.\d{1,9})?)/(s|min|h)", arrivals)
     if not form or not float(form[1]):
-        raise QuestionError(f"--arrivals {arrivals}: is not of the form poisson:20/min; also /s and /h")
+        raise CommandLineError(f"--arrivals {arrivals}: is not of the form poisson:20/min; also /s and /h")
     if not mean_run:
-        raise QuestionError("--runs-for: must be longer than 0s")
+        raise CommandLineError("--runs-for: must be longer than 0s")
     rate = float(form[1]) / PER[form[2]]
     weights = _weights(mix)
     pods = {size: _pod(*SIZES[size]) for size in weights}
@@ -130,10 +130,10 @@ def _weights(mix: str) -> dict[str, float]:
         size, _, weight = part.partition("=")
         if size not in SIZES or not re.fullmatch(r"\d{1,9}", weight) or size in found:
             known = ", ".join(SIZES)
-            raise QuestionError(f"--mix {mix}: is not of the form small=70,large=30; sizes are {known}")
+            raise CommandLineError(f"--mix {mix}: is not of the form small=70,large=30; sizes are {known}")
         found[size] = float(weight)
     if not any(found.values()):
-        raise QuestionError(f"--mix {mix}: one of the weights must be more than 0")
+        raise CommandLineError(f"--mix {mix}: one of the weights must be more than 0")
     return found
 
 

@@ -11,7 +11,7 @@ from math import isinf, isnan
 from pathlib import Path
 
 from lib.kube.objects import Pod
-from lib.questions.errors import QuestionError, file_errors
+from lib.questions.errors import CommandLineError, QuestionError, file_errors
 from lib.questions.printing import Printer
 from lib.questions.replay.figures import Figures
 from lib.questions.replay.trace import Arrival
@@ -113,7 +113,7 @@ ADVICE = "--plot needs matplotlib, which poller doesn't install: .venv/bin/pip i
 def check_plot(file: Path) -> None:
     """QuestionError when nothing could be drawn into this file: better now than after a long replay."""
     if file.suffix not in FORMATS:
-        raise QuestionError(f"--plot {file}: must end in {', '.join(FORMATS)}")
+        raise CommandLineError(f"--plot {file}: must end in {', '.join(FORMATS)}")
     if not file.resolve().parent.is_dir():
         raise QuestionError(f"--plot {file}: there is no folder {file.resolve().parent}")
     try:

@@ -9,7 +9,7 @@ from random import Random
 
 from lib.kube.changes import Change
 from lib.kube.objects import Node, Pod, with_parts
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 from lib.scheduling.resources import Resources, amounts, pod_requests, total
 
 MAX_FACTOR = 100
@@ -114,7 +114,7 @@ def inflated(
     Source: workload inflation in "Beware of Fragmentation" (USENIX ATC'23), section 6.1
     """
     if not factor <= MAX_FACTOR:  # not a number, too
-        raise QuestionError(f"--inflate {factor:g}: must be {MAX_FACTOR} at most")
+        raise CommandLineError(f"--inflate {factor:g}: must be {MAX_FACTOR} at most")
     arrivals = [*arrivals]
     wanted, there = requested(kinds_of(arrivals)), capacity(nodes)
     name = main_resource(wanted, there)

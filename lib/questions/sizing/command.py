@@ -6,7 +6,7 @@ from rich.console import Console
 
 from lib.kube.escaping import escaped
 from lib.questions.asking import Common, ManifestFiles, Replicas, own_option
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.sizing.node_types import FORM, like_nodes, node_types
 from lib.questions.sizing.search import Search
@@ -52,7 +52,7 @@ def ask_size(
             read_manifests(manifests.names(), common.usual_namespace), snapshot, replicas
         )
         if not node_type:
-            raise QuestionError(f"which nodes can be had? --node-type {FORM}")
+            raise CommandLineError(f"which nodes can be had? --node-type {FORM}")
     else:
         with common.api() as api:
             snapshot = common.read(api, whole=True)

@@ -9,7 +9,7 @@ from functools import partial
 from lib.kube.objects import HOSTNAME, ZONE, Node, ObjectMeta, Pod, Taint, is_object_name, with_parts
 from lib.kube.quantity import Quantity
 from lib.kube.storage import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
-from lib.questions.errors import QuestionError
+from lib.questions.errors import CommandLineError
 from lib.questions.manifests import convert
 from lib.questions.snapshot import Snapshot
 from lib.questions.what_if import NewNode, copies, parse_taint, shapes
@@ -65,13 +65,15 @@ def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
     for text in texts:
         name, equals, rest = text.partition("=")
         if not equals or not is_object_name(name):
-            raise QuestionError(f"--node-type {text}: is not of the form {FORM}")
+            raise CommandLineError(f"--node-type {text}: is not of the form {FORM}")
         if name in told:
-            raise QuestionError(f"--node-type {name}: is there twice")
+            raise CommandLineError(f"--node-type {name}: is there twice")
         told[name] = _told(rest, f"--node-type {name}")
     without = [name for name, each in told.items() if each.price is None]
     if without and len(without) < len(told):
-        raise QuestionError(f"--node-type {without[0]}: price is missing; either all types have one or none")
+        raise CommandLineError(
+            f"--node-type {without[0]}: price is missing; either all types have one or none"
+        )
     return [
         NodeType(
             name,
@@ -102,7 +104,7 @@ def _told(text: str, where: str) -> _Told:
     for part in text.split(","):
         key, colon, value = part.partition(":")
         if not colon or not value:
-            raise QuestionError(f"{where}: {part!r} is not of the form KEY:VALUE, such as cpu:4")
+            raise CommandLineError(f"{where}: {part!r} is not of the form KEY:VALUE, such as cpu:4")
         if key == "price":
             told.price = _price(value, where)
         elif key == "most":
@@ -117,10 +119,10 @@ def _told(text: str, where: str) -> _Told:
             told.volumes[key.removeprefix("volumes/")] = _whole(value, f"{where}: {key}")
         else:
             if key not in RESOURCES and "/" not in key and not key.startswith("hugepages-"):
-                raise QuestionError(f"{where}: there is no resource {key}; an extended one has a / in it")
+                raise CommandLineError(f"{where}: there is no resource {key}; an extended one has a / in it")
             told.amounts[key] = _amount(value, f"{where}: {key}")
     if missing := [each for each in SQUEEZED if each not in told.amounts]:
-        raise QuestionError(f"{where}: {missing[0]} is missing: {FORM}")
+        raise CommandLineError(f"{where}: {missing[0]} is missing: {FORM}")
     return told
 
 
@@ -129,7 +131,7 @@ def _amount(text: str, where: str) -> str:
         if Quantity.parse(text) < 0:
             raise ValueError
     except ValueError:
-        raise QuestionError(f"{where}: {text!r} is not an amount, such as 4, 500m or 16Gi") from None
+        raise CommandLineError(f"{where}: {text!r} is not an amount, such as 4, 500m or 16Gi") from None
     return text
 
 
@@ -139,13 +141,13 @@ def _price(text: str, where: str) -> Decimal:
     except InvalidOperation:
         price = Decimal(0)
     if not (price.is_finite() and 0 < price < 10**9):
-        raise QuestionError(f"{where}: price: {text!r} is not a price, such as 0.19")
+        raise CommandLineError(f"{where}: price: {text!r} is not a price, such as 0.19")
     return price
 
 
 def _whole(text: str, where: str) -> int:
     if not re.fullmatch(r"\d{1,6}", text, re.ASCII):
-        raise QuestionError(f"{where}: {text!r} is not a whole number")
+        raise CommandLineError(f"{where}: {text!r} is not a whole number")
     return int(text)
 
 

@@ -31,7 +31,7 @@ from lib.scheduling.framework.arguments import (
     not_among,
     not_between,
 )
-from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
+from lib.scheduling.framework.interface import DependsOn, Line, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.handle import Handle
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import (
@@ -268,7 +268,9 @@ class NodeResourcesFit:
         from lib.scheduling.sum_texts import sum_text  # here, as few runs explain
 
         if TOO_MANY_PODS in status.reasons:
-            yield f"has {len(node.pods)} of {capacity(node, 'pods')} pods"
+            most = capacity(node, "pods")
+            words = f"has {len(node.pods)} of {most} pods"
+            yield Line(words, resource="pods", needs=1, has=most, free=pods_left(node))
         for name, wanted in pod_requests(pod).items():
             if INSUFFICIENT.format(name) not in status.reasons:
                 continue
@@ -276,21 +278,25 @@ class NodeResourcesFit:
             made_of = sum_text(pod, name)
             needs = f"needs {name} {amount(name, wanted)}{f' ({made_of})' if made_of else ''}"
             daemons = sum(pod_requests(each).get(name, 0) for each in node.pods if belongs_to_node(each))
+            line = partial(Line, resource=name, needs=wanted, has=total, free=left)
             if not total:
-                yield f"{needs}, the node has none"
+                yield line(f"{needs}, the node has none")
             elif wanted > total:
-                yield f"{needs}, the node has {amount(name, total)} in all"
+                yield line(f"{needs}, the node has {amount(name, total)} in all")
             elif wanted > total - daemons:
                 of_daemons = f"DaemonSets' and static pods have {amount(name, daemons)} of them"
-                yield f"{needs}, the node has {amount(name, total)} in all, and {of_daemons}"
+                words = f"{needs}, the node has {amount(name, total)} in all, and {of_daemons}"
+                yield line(words, daemons=daemons)
             elif wanted <= left:  # what is free is kept for nominated pods
-                others = pods_text(cache.nominator.nominated_before_on(node.name, pod))
-                yield f"{needs}, {amount(name, left)} free is kept for {others}"
+                others = cache.nominator.nominated_before_on(node.name, pod)
+                words = f"{needs}, {amount(name, left)} free is kept for {pods_text(others)}"
+                yield line(words, kept_for=[str(other) for other in others])
             else:
                 largest = max(node.pods, key=lambda other: pod_requests(other).get(name, 0))
-                has = amount(name, pod_requests(largest).get(name, 0))
+                requests = pod_requests(largest).get(name, 0)
                 free = f"{amount(name, left)} of {amount(name, total)} free"
-                yield f"{needs}, {free}: {largest} has {has}"
+                words = f"{needs}, {free}: {largest} has {amount(name, requests)}"
+                yield line(words, largest={"pod": str(largest), "requests": requests})
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Request less: as much as the freest nodes have of what they lack."""

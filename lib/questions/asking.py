@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import typer
 
 from lib.kube.api import Api
-from lib.kube.errors import StatusError
+from lib.kube.errors import ApiError, LostAnswerError
 from lib.kube.escaping import escaped
 from lib.kube.proxy import OwnProxy, ProxyError, answers, context_namespace
 from lib.kube.source import MAIN_SCHEDULER
@@ -200,18 +200,16 @@ class Common:
     ] = None
 
     def __post_init__(self) -> None:
-        if self.kubectl_options and (self.proxy or self.from_file):
-            other = "--from" if self.from_file else "--proxy (POLLER_PROXY)"
-            raise typer.BadParameter(f"{self.kubectl_options[0]} can't be combined with {other}")
-        if self.from_file:  # ignore a proxy from the environment
-            for name, other in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
+        own = {"start_proxy": "--start-proxy", "context_name": "--context", "kubeconfig": "--kubeconfig"}
+        if self.from_file:  # ignore what comes from the environment
+            for name, option_name in {"proxy": "--proxy", **own}.items():
                 source = self.context.get_parameter_source(name)
                 if source and source.name == "COMMANDLINE":
                     raise typer.BadParameter(
-                        f"--from can't be combined with {other}: the cluster is read from files"
+                        f"--from can't be combined with {option_name}: the cluster is read from files"
                     )
-        elif self.start_proxy and self.proxy:
-            raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
+        elif self.proxy and (given := [text for name, text in own.items() if getattr(self, name)]):
+            raise typer.BadParameter(f"{given[0]} can't be combined with --proxy (POLLER_PROXY)")
 
     @property
     def kubectl_options(self) -> tuple[str, ...]:
@@ -246,8 +244,10 @@ class Common:
             with OwnProxy(*self.kubectl_options) as own, Api(own.address, MACHINE.event()) as api:
                 try:
                     yield api
-                except StatusError as error:  # a plugin that logs in may have said more
-                    error.args = (own.with_its_words(str(error)),)
+                except ApiError as error:  # a plugin that logs in may have said more
+                    waits = "; kubectl proxy waits for its API server, or for a plugin that logs in"
+                    more = waits if isinstance(error, LostAnswerError) else ""
+                    error.args = (own.with_its_words(str(error)) + more,)
                     raise
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:

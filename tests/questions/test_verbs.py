@@ -335,6 +335,7 @@ def test_what_comes_from_a_cluster_steers_no_terminal(poller: Run, tmp_path: Pat
         (["try", "-f", "/nowhere.yaml"], 1, "/nowhere.yaml: No such file or directory"),
         (["why", "web", "--proxy", "http://127.0.0.1:1"], 2, "combined with --proxy"),
         (["why", "web", "--start-proxy"], 2, "combined with --start-proxy"),
+        (["why", "web", "--context", "x"], 2, "combined with --context"),
         (["--proxy", "http://127.0.0.1:1", "why", "web"], 2, "put it after the verb"),
         (["--config", "x.yaml", "why", "web"], 2, "put it after the verb: poller.py why --config …"),
         (["drain"], 2, "Missing argument 'NODE...'"),
@@ -349,6 +350,7 @@ def test_what_is_wrong_is_said(
     poller: Run, cluster: str, arguments: list[str], status: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POLLER_START_PROXY", "1")  # is for other times
+    monkeypatch.setenv("POLLER_CONTEXT", "other")
     monkeypatch.setenv("COLUMNS", "200")
     done = poller(*arguments, "--from", cluster)
     assert done.status == status
@@ -395,6 +397,7 @@ def test_what_kubectl_prints_is_a_cluster(poller: Run, tmp_path: Path) -> None:
         "one after another": f'{nodes}\n{{"kind": "PodList", "items": []}}\n',
         "a dump": f'{nodes}\n{logs}{{"kind": "EventList", "items": []}}\n',
         "a dump in YAML": f"{yaml.safe_dump(a_node('n1'))}---\n{logs}kind: EventList\nitems: []\n",
+        "a dump of one list": f"{nodes}\n{logs}",
         "with a mark": f"\ufeff{node}",
         "YAML": yaml.safe_dump_all([a_node("n1"), a_node("n2")]),
         "a folder": None,

@@ -3,7 +3,7 @@
 Only this file and snapshot_cache.py, of this package, change lib/scheduling's objects.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -344,6 +344,30 @@ class Decider:
         self.cache.apply(Change(Kind.MODIFIED, node))
 
     @contextmanager
+    def trying(self) -> Iterator[tuple[Callable[[Pod], str], Callable[[Pod], None]]]:
+        """A block with two functions: one places a pod without preemption, and returns its node, "" for none;
+        the other removes a pod. At its end, all is undone.
+        """
+        with ExitStack() as undoing:
+
+            def place(pod: Pod) -> str:
+                if node_name := node_of(self.place_alone(pod)):
+                    undoing.callback(self.remove, pod)
+                return node_name
+
+            def remove(pod: Pod) -> None:
+                undoing.callback(self._put_back(pod))
+                self.remove(pod)
+
+            yield place, remove
+
+    def _put_back(self, pod: Pod) -> Callable[[], object]:
+        """What brings a pod back after it was removed."""
+        if pod.spec.node_name:
+            return partial(self.add, pod)
+        return partial(self.cache.assume, pod, self.cache.node_of(pod))  # it was only placed here, not bound
+
+    @contextmanager
     def temporarily(
         self,
         removed: Sequence[Pod] = (),
@@ -358,10 +382,7 @@ class Decider:
         """
         with ExitStack() as undoing:
             for pod in reversed(removed):  # so they come back in their order
-                if pod.spec.node_name:
-                    undoing.callback(self.add, pod)
-                else:  # it was only placed here, not bound
-                    undoing.callback(self.cache.assume, pod, self.cache.node_of(pod))
+                undoing.callback(self._put_back(pod))
                 self.remove(pod)
             for node in nodes:
                 before = self.cache.nodes.get(node.metadata.name)

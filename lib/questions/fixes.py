@@ -5,14 +5,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lib.kube.objects import HOSTNAME, REGION, ZONE, ObjectMeta, Pod, with_parts
+from lib.kube.quantity import Quantity
 from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass, StorageObject
 from lib.questions.new_claims import missing_claim
 from lib.questions.what_if import copies, shapes
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Remedy
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.text import labels_text, listed, verb
+from lib.scheduling.node_info import NodeInfo, capacity
+from lib.scheduling.resources import pod_requests, total
+from lib.scheduling.text import exact_amount, is_bytes, labels_text, listed, verb
 from lib.scheduling.volumes.claims import claim_names, existing_claims
 
 log = logging.getLogger(__name__)
@@ -72,15 +74,38 @@ def changed_nodes(pod: Pod, nodes: Iterable[NodeInfo]) -> Iterator[Remedy]:
             yield Remedy(f"with the label {labels_text(more)} on {info.name}", nodes=(labelled,))
 
 
-def new_nodes(cache: Cache) -> Iterator[Fix]:
-    """One more node like an existing one."""
+def new_nodes(cache: Cache, pod: Pod) -> Iterator[Fix]:
+    """One more node like an existing one; larger, if the pod needs that."""
     everyone = [node.node for node in cache.nodes.values()]
     for shape in shapes(everyone)[:NODES_TRIED]:
         pods = cache.nodes[shape.metadata.name].pods
         (new,) = copies(shape, pods, 1, everyone, cache.storage.csi_nodes.values())
         words = f"with one more node like {shape.metadata.name}"
         drivers = (new.csi_node,) if new.csi_node else ()
-        yield Fix(words, nodes=(new.node,), added=new.pods, storage=drivers)
+        more = _needed_of(pod, NodeInfo(new.node), new.pods)
+        node = new.node
+        if more:
+            has = listed(f"{name} {exact_amount(name, many)}" for name, many in more.items())
+            words = f"{words}, but with {has}"
+            grown = {
+                name: Quantity(many * (10**6 if name == "cpu" else 10**9)) for name, many in more.items()
+            }
+            node = with_parts(node, status={"allocatable": {**node.status.allocatable, **grown}})
+        yield Fix(words, nodes=(node,), added=new.pods, storage=drivers)
+
+
+def _needed_of(pod: Pod, node: NodeInfo, daemons: Iterable[Pod]) -> dict[str, int]:
+    """What a node must have for a pod beside those of its DaemonSets, of resources that it has too little of.
+
+    In whole cores, and whole Gi.
+    """
+    taken = total(map(pod_requests, daemons))
+    needed = {}
+    for name, wanted in pod_requests(pod).items():
+        least, unit = wanted + taken.get(name, 0), 1000 if name == "cpu" else 2**30 if is_bytes(name) else 1
+        if wanted and 0 < capacity(node, name) < least:
+            needed[name] = -(-least // unit) * unit
+    return needed
 
 
 def missing_classes(pod: Pod, cache: Cache) -> Iterator[Fix]:

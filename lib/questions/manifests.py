@@ -34,11 +34,9 @@ from lib.questions.quota import ResourceQuota, with_status
 from lib.questions.snapshot import Snapshot
 from lib.questions.subjects import THROUGH, Subject
 from lib.scheduling.text import listed, names
+from lib.scheduling.workloads import TEMPLATE_HASH
 
 T = TypeVar("T")
-
-TEMPLATE_HASH = "pod-template-hash"
-"""The label that differs between the pods of a Deployment's versions."""
 
 NEW_HASH = "new"
 """Used as the hash of a version that doesn't exist yet."""

@@ -16,7 +16,7 @@ from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.admission import NOTHING_SAID, Admission, RefusedError, ServerSaid
 from lib.questions.device_claims import add_resource_claims
-from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Workload, convert
+from lib.questions.manifests import NEW_HASH, Workload, convert
 from lib.questions.new_claims import add_claims, claim_volumes
 from lib.questions.pod_templates import as_dict
 from lib.questions.snapshot import Snapshot
@@ -25,6 +25,7 @@ from lib.scheduling.edits import with_required_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
+from lib.scheduling.workloads import TEMPLATE_HASH
 
 DAEMON_TOLERATIONS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),

@@ -32,7 +32,8 @@ class RolloutStep:
 class Rollout:
     """The rollout of a workload. old: how many pods it has. left: the old pods that stay, if it sticks.
 
-    kept: the old pods that are to stay.
+    kept: the old pods that are to stay. max_unavailable: with which it would end, if it sticks, and if that
+    was found; else 0.
     """
 
     workload: Workload
@@ -41,6 +42,7 @@ class Rollout:
     left: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     changed: bool = True
+    max_unavailable: int = 0
 
     @property
     def stuck(self) -> bool:
@@ -56,6 +58,7 @@ class Rollout:
             "stuck": self.stuck,
             "old_pods_left": self.left,
             "old_pods_kept": self.kept,
+            "ends_with_max_unavailable": self.max_unavailable or None,
             "steps": self.steps,
         }
 
@@ -76,6 +79,7 @@ class RollingOut:
         self._workload, self._place, self._remove = workload, place, remove
         self._new, self._old = list(new), list(workload.existing)
         self.waiting: list[NewPod] = []
+        self._to_come, self._ready = deque(self._new), 0
 
     def run(self) -> Rollout:
         """Take all steps, until it is finished or stuck. `waiting` are the new pods without a node."""
@@ -96,22 +100,39 @@ class RollingOut:
 
     def _rolled(self, limits: dict[str, Any]) -> Iterator[RolloutStep]:
         """RollingUpdate: as many more pods as maxSurge says, and as many fewer as maxUnavailable says."""
-        wanted, to_come, ready = len(self._new), deque(self._new), 0
-        surge = self._share(limits, "maxSurge", wanted, ceil)
-        unavailable = self._share(limits, "maxUnavailable", wanted, floor)
-        if not surge and not unavailable:
-            unavailable = 1
+        wanted, to_come = len(self._new), self._to_come
+        surge, unavailable = self._limits(limits)
         while self._old or to_come or self.waiting:
             step, before = RolloutStep(), len(to_come)
             again, self.waiting = self.waiting, []
-            free = wanted + surge - len(self._old) - ready - len(again)
+            free = wanted + surge - len(self._old) - self._ready - len(again)
             coming = [to_come.popleft() for _ in range(max(0, min(free, len(to_come))))]
             for each in (*again, *coming):
-                ready += self._add(each, step)
-            self._take_away(len(self._old) + ready - (wanted - unavailable), step)
+                self._ready += self._add(each, step)
+            self._take_away(len(self._old) + self._ready - (wanted - unavailable), step)
             if not step.added and not step.removed and len(to_come) == before:
                 return
             yield step
+
+    def would_end(self, place: Place, remove: Callable[[Pod], None]) -> int:
+        """The maxUnavailable, one more than it is, with which a stuck rollout goes on and ends; else 0.
+
+        place, remove: what they do must be undone afterwards.
+        """
+        workload, limits = self._workload, self._workload.strategy.get("rollingUpdate") or {}
+        if (
+            workload.kind != "Deployment"
+            or workload.strategy.get("type") == "Recreate"
+            or not self.rollout.stuck
+        ):
+            return 0
+        other = RollingOut(workload, self._new, place, remove, changed=True)
+        other._old, other.waiting = [*self._old], [*self.waiting]
+        other._to_come, other._ready = deque(self._to_come), self._ready
+        more = self._limits(limits)[1] + 1
+        for _ in other._rolled({**limits, "maxUnavailable": more}):
+            pass
+        return 0 if other._old or other.waiting else more
 
     def _recreated(self) -> Iterator[RolloutStep]:
         """Recreate: first all old pods leave, then the new ones come."""
@@ -181,6 +202,13 @@ class RollingOut:
             self._old.remove(pod)
             self._remove(pod)
             step.removed.append(str(pod))
+
+    def _limits(self, limits: Json) -> tuple[int, int]:
+        """maxSurge and maxUnavailable, as numbers of pods. QuestionError if one is none."""
+        wanted = len(self._new)
+        surge = self._share(limits, "maxSurge", wanted, ceil)
+        unavailable = self._share(limits, "maxUnavailable", wanted, floor)
+        return surge, unavailable if surge else max(unavailable, 1)
 
     def _share(self, limits: Json, name: str, whole: int, rounded: Callable[[float], int]) -> int:
         """A number, or a percentage of the pods. QuestionError if it is neither."""

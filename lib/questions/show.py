@@ -58,7 +58,11 @@ def _show_rollout(rollout: Rollout, out: Printer, *, steps: bool) -> None:
     if rollout.stuck:
         new = sum(len(each.added) for each in rollout.steps)
         old = f"{count(len(rollout.left), 'old pod')} {verb(len(rollout.left), 'stays', 'stay')}"
-        out.line(f"{there}: its rollout gets stuck after {many}: {count(new, 'new pod')}, and {old}.")
+        ends = rollout.max_unavailable
+        with_more = f" It would end with maxUnavailable: {ends}." if ends else ""
+        out.line(
+            f"{there}: its rollout gets stuck after {many}: {count(new, 'new pod')}, and {old}.{with_more}"
+        )
     elif not rollout.changed or len(rollout.kept) == rollout.old:
         out.line(
             f"{there}, and its pods stay as they are{'; only their number changes' if rollout.steps else ''}."

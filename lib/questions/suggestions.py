@@ -25,13 +25,16 @@ from lib.scheduling.node_info import NodeInfo, amount_left
 from lib.scheduling.resources import pod_requests
 from lib.scheduling.status import Code
 from lib.scheduling.text import count, listed, names, pods_text, verb
-from lib.scheduling.workloads import belongs_to_node, controller_of
+from lib.scheduling.workloads import TEMPLATE_HASH, belongs_to_node, controller_of
 
 NODES_LOOKED_AT = 250_000
 """The most node evaluations for all suggestions together: about 2 s."""
 
 FEWEST_TRIES, MOST_TRIES = 12, 200
 """The limits for the number of tried fixes, whatever the number of nodes."""
+
+SYSTEM = "kube-system"
+"""The namespace of pods for which the classes system-cluster-critical and system-node-critical are."""
 
 MOST_LEAVING = 5
 """The most pods that a suggestion removes."""
@@ -142,7 +145,7 @@ class _Search:
         found += less
         of_nodes += changed_nodes(self._pod, self._nodes)
         found += list(islice(self._of_nodes(of_nodes), 3))
-        added = new_nodes(self._decider.cache)
+        added = new_nodes(self._decider.cache, self._freed)
         found += list(islice((each for fix in added if (each := self._try((fix,)))), 1))
         found += self._by_priority()
         found += self._if_left(if_left)
@@ -173,7 +176,13 @@ class _Search:
         """The lowest PriorityClass with which the pod would get the place of others."""
         if self._decision.victims or self._left <= 0:
             return []
-        higher = [each for each in self._decider.priorities if each.value > self._pod.spec.priority]
+        of_system = self._pod.metadata.namespace == SYSTEM
+        higher = [
+            each
+            for each in self._decider.priorities
+            if each.value > self._pod.spec.priority
+            and (of_system or not each.metadata.name.startswith("system-"))
+        ]
         for each in sorted(higher, key=lambda each: each.value)[:NODES_TRIED]:
             raised = {"priority": each.value, "preemptionPolicy": each.preemption_policy}
             edit = partial(edits.patched, patch={"spec": raised})
@@ -275,6 +284,21 @@ class _Search:
 
     def _leaving(self, pods: Sequence[Pod]) -> Remedy:
         lower = all(each.spec.priority < self._pod.spec.priority for each in pods)
-        return Remedy(
-            f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", removed=tuple(pods)
-        )
+        words = f"if {pods_text(pods)}{' of lower priority' if lower else ''} left"
+        if all(_is_replaced_by(self._pod, each) for each in pods):
+            words += f", as with maxUnavailable: {len(pods)} in its Deployment's rollout"
+        return Remedy(words, removed=tuple(pods))
+
+
+def _is_replaced_by(new: Pod, old: Pod) -> bool:
+    """Whether a pod is one of the earlier template of another's Deployment."""
+    hashes = [each.metadata.labels.get(TEMPLATE_HASH, "") for each in (new, old)]
+    owners = [controller_of(each) for each in (new, old)]
+    if not all(hashes) or hashes[0] == hashes[1] or not all(owners):
+        return False
+    one, other = (
+        (owner.namespace, owner.kind, owner.name.removesuffix(f"-{each}"))
+        for owner, each in zip(owners, hashes, strict=True)
+        if owner
+    )
+    return one == other

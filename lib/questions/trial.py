@@ -195,6 +195,8 @@ class Placing:
             rolling = RollingOut(workload, new, self._place_now, self._decider.remove, changed=changed)
             first = len(trial.placed)
             trial.rollouts.append(rolling.run())
+            with self._decider.trying() as (place, remove):
+                trial.rollouts[-1].max_unavailable = rolling.would_end(lambda new: place(new.pod), remove)
             for each in rolling.waiting:
                 self._settle(*decisions([each], self._decider))
             yield from trial.placed[first:]

@@ -44,6 +44,9 @@ def controller_of(pod: Pod) -> ControllerRef | None:
     return None
 
 
+TEMPLATE_HASH = "pod-template-hash"
+"""A label of the pods of a Deployment: those of another template have another value."""
+
 MIRROR = "kubernetes.io/config.mirror"
 """An annotation of the pods that show a node's static pods."""
 

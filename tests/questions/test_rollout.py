@@ -64,6 +64,10 @@ def test_a_rolling_update_that_needs_room_gets_stuck(poller: Run, tmp_path: Path
     assert steps(found) == [(0, 0, 1)]
     assert len(found["rollouts"][0]["old_pods_left"]) == 3
     assert "gets stuck after 1 step: 0 new pods, and 3 old pods stay" in found["in words"]
+    assert "It would end with maxUnavailable: 1." in found["in words"]
+    assert found["rollouts"][0]["ends_with_max_unavailable"] == 1
+    large = tried(poller, tmp_path, deployment(3, "4", strategy=strict), a_node("n1", "3"), *old(3))
+    assert large["rollouts"][0]["ends_with_max_unavailable"] is None
     assert found["why"][0]["nodes"]["n1"]["reasons"] == ["Insufficient cpu"]
 
 

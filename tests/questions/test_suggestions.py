@@ -18,8 +18,9 @@ from questions_harness import (
     using,
 )
 
-from lib.kube.objects import Node, Object, Pod
+from lib.kube.objects import Node, Object, ObjectMeta, Pod
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
+from lib.questions.snapshot import PriorityClass
 from lib.questions.snapshot_cache import cache_of
 from lib.questions.suggestions import Suggestion
 from lib.questions.why import Why, why_nowhere
@@ -38,6 +39,16 @@ def apart(key: str = HOSTNAME) -> dict[str, Any]:
 def spread(skew: int = 1) -> dict[str, Any]:
     constraint = {"topologyKey": ZONE, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule"}
     return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": WEB}}]}
+
+
+CONTROL_PLANE = [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]
+
+
+def of_hash(template_hash: str) -> dict[str, Any]:
+    """The metadata of a pod of a Deployment, but for its labels."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"web-{template_hash}", "uid": "u"}
+    labels = {**WEB, "pod-template-hash": template_hash}
+    return {"ownerReferences": [{**owner, "controller": True}], "labels": labels}
 
 
 def sentences(pod: Pod, objects: list[Object]) -> list[str]:
@@ -116,6 +127,45 @@ CASES = {
         [a_node("n1", taints=[{"key": "gpu", "effect": "NoSchedule"}])],
         ["with a toleration for gpu:NoSchedule and without nodeSelector disktype=ssd: n1 fits"],
     ),
+    "a control plane beside other nodes": (
+        a_pod("p", cpu="2"),
+        [a_node("n1", taints=CONTROL_PLANE), a_node("n2", cpu="1")],
+        ["at cpu 1 in place of 2: n2 fits"],
+    ),
+    "nothing but a control plane": (
+        a_pod("p"),
+        [a_node("n1", taints=CONTROL_PLANE)],
+        ["with a toleration for node-role.kubernetes.io/control-plane:NoSchedule: n1 fits"],
+    ),
+    "a node that is about to go": (
+        a_pod("p"),
+        [a_node("n1", taints=[{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}])],
+        [],
+    ),
+    "classes that are for the system": (
+        a_pod("p", cpu="3"),
+        [
+            a_node("n1"),
+            a_pod("db", cpu="4", on="n1"),
+            PriorityClass(ObjectMeta(name="system-cluster-critical"), value=2 * 10**9),
+        ],
+        ["if default/db left: n1 fits"],
+    ),
+    "a skew that nodes with taints hold down": (
+        a_pod("p", metadata=of_hash("2"), **spread()),
+        [
+            a_node("n1", "a"),
+            a_node("n2", "b", taints=CONTROL_PLANE),
+            a_pod("w", on="n1", metadata=of_hash("1")),
+        ],
+        [
+            f"with maxSkew 2 in place of 1 for {ZONE}: n1 fits",
+            f"with nodeTaintsPolicy: Honor for {ZONE}: n1 fits",
+            f"with matchLabelKeys: [pod-template-hash] for {ZONE}: n1 fits",
+            f"with whenUnsatisfiable: ScheduleAnyway for {ZONE}: n1 fits",
+            "if default/w left, as with maxUnavailable: 1 in its Deployment's rollout: n1 fits",
+        ],
+    ),
     "gates": (
         a_pod("p", schedulingGates=[{"name": "x"}]),
         [a_node("n1")],
@@ -146,7 +196,8 @@ def test_one_more_node_comes_with_the_pods_of_its_daemonsets() -> None:
     owner = {"ownerReferences": [{"kind": "DaemonSet", "name": "agent", "uid": "d", "controller": True}]}
     objects = [a_node("n1"), a_pod("agent", cpu="1", on="n1", metadata=owner), a_pod("db", cpu="2", on="n1")]
     assert "with one more node like n1: n1-copy-1 fits" in sentences(a_pod("p", cpu="3"), objects)
-    assert not any("one more" in each for each in sentences(a_pod("p", cpu="3500m"), objects))
+    larger = "with one more node like n1, but with cpu 5: n1-copy-1 fits"
+    assert larger in sentences(a_pod("p", cpu="3500m"), objects)
 
 
 def test_two_users_of_a_claim_for_one_pod_alone_are_not_said_to_be_one() -> None:
@@ -201,7 +252,7 @@ def test_pods_that_were_only_placed_stay_where_they_are_while_others_are_explain
     pod = a_pod("p", cpu="2")
     (decision,) = decider.place([pod])
     found = why_nowhere(pod, decision, decider)
-    assert "without cpu: n1 fits" in spoken(found)
+    assert spoken(found) == ["with one more node like n1: n1-copy-1 fits"]
     assert not any("default/two" in each for each in spoken(found))  # nobody could delete it
     assert {each.metadata.name for each in decider.cache.nodes["n1"].pods} == {"one", "two"}
     assert decider.cache.nodes["n1"].requested["cpu"] == 4000

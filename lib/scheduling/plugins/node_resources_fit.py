@@ -299,7 +299,10 @@ class NodeResourcesFit:
                 yield line(words, largest={"pod": str(largest), "requests": requests})
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Request less: as much as the freest nodes have of what they lack."""
+        """Request less: as much as the freest nodes have of what they lack.
+
+        A pod needs some cpu and memory, whatever it requests: to request none helps nobody.
+        """
         from lib.scheduling import edits  # here, as few runs explain
 
         requests = _positive(pod)
@@ -308,6 +311,8 @@ class NodeResourcesFit:
             tried: list[dict[str, int]] = []
             for _, left_on_node in by_share:
                 rounded = {name: _rounded(name, left) for name, left in sorted(left_on_node.items())}
+                if any(name in NATIVE and not left for name, left in rounded.items()):
+                    continue
                 if rounded not in tried and len(tried) < FREEST_TRIED:
                     tried.append(rounded)
                     words = listed(_less_text(name, left, requests[name]) for name, left in rounded.items())

@@ -39,7 +39,7 @@ from lib.scheduling.status import (
     unresolvable,
     unschedulable,
 )
-from lib.scheduling.workloads import controller_of
+from lib.scheduling.workloads import TEMPLATE_HASH, controller_of
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -243,7 +243,9 @@ class PodTopologySpread:
             yield f"{key}={domain} has {here}, {least}, maxSkew {constraint.spec.max_skew}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Allow more skew."""
+        """Allow more skew, as much as the domains need on whose nodes nothing else keeps the pod off; don't
+        count nodes with taints, or pods of an earlier template; or don't insist.
+        """
         from lib.scheduling import edits  # here, as few runs explain
 
         required = [
@@ -257,11 +259,18 @@ class PodTopologySpread:
         for (which, constraint), with_counts in zip(required, counted, strict=True):
             key, skew = constraint.topology_key, constraint.max_skew
             if with_counts:
-                fewest = min(with_counts.pods.values(), default=0)
+                fewest = min(_on_usable(with_counts, cache, rejected), default=0)
                 needed = fewest + with_counts.selects_itself - with_counts.fewest_pods
                 if needed > skew:
                     words = f"with maxSkew {needed} in place of {skew} for {key}"
                     yield Remedy(words, partial(edits.with_constraint, which=which, max_skew=needed))
+            if constraint.node_taints_policy != "Honor" and any(node.taints for node in cache.node_list):
+                honor = partial(edits.with_constraint, which=which, node_taints_policy="Honor")
+                yield Remedy(f"with nodeTaintsPolicy: Honor for {key}", honor)
+            if TEMPLATE_HASH in pod.metadata.labels and TEMPLATE_HASH not in constraint.match_label_keys:
+                keys = (*constraint.match_label_keys, TEMPLATE_HASH)
+                alone = partial(edits.with_constraint, which=which, match_label_keys=keys)
+                yield Remedy(f"with matchLabelKeys: [{', '.join(keys)}] for {key}", alone)
             words = f"with whenUnsatisfiable: ScheduleAnyway for {key}"
             anyway = partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway")
             yield Remedy(words, anyway)
@@ -411,3 +420,12 @@ def _rounded(total: float) -> int:
 
 def _host(node: NodeInfo, key: str) -> str | None:
     return node.name if key in node.labels else None
+
+
+def _on_usable(constraint: CountedConstraint, cache: Cache, rejected: Rejected) -> Iterator[int]:
+    """The numbers of matching pods in domains with nodes that only the spreading keeps the pod from."""
+    for name, status in rejected.items():
+        if TOO_SKEWED.reasons[0] in status.reasons:
+            domain = cache.nodes[name].labels.get(constraint.key)
+            if domain is not None and domain in constraint.pods:
+                yield constraint.pods[domain]

@@ -26,8 +26,14 @@ TAINTED = unresolvable("node(s) had untolerated taint(s)")
 REPELLING = ("NoSchedule", "NoExecute")
 ADVISING = "PreferNoSchedule"
 
-CONDITIONS = "node.kubernetes.io/"
-"""The prefix of taints for a node's condition: not ready, cordoned, out of memory."""
+CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
+"""The prefixes of taints for a node's condition: not ready, cordoned, out of memory, about to go."""
+
+LEAVING = ("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler")
+"""The cluster autoscaler's taints of nodes that it removes."""
+
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+"""Taints that keep applications off the control plane."""
 
 
 class TaintToleration:
@@ -59,14 +65,21 @@ class TaintToleration:
             yield f"taint {taint_text(taint)} is not tolerated"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Tolerate a taint, unless it is one of a node's condition."""
+        """Tolerate a taint, but for one of a node's condition, or of a control plane beside other nodes."""
         from lib.scheduling import edits  # here, as few runs explain
 
+        workers = any(
+            not any(taint.key in CONTROL_PLANE for taint in node.taints) for node in cache.node_list
+        )
+        to_heed = (*LEAVING, *(CONTROL_PLANE if workers else ()))
         taints = {
             (taint.key, taint.value, taint.effect): taint
             for node in cache.node_list
             for taint in _untolerated(node, pod)
-            if not taint.key.startswith(CONDITIONS)  # such taints say that something is wrong there
+            # Taints of conditions say that something is wrong there.
+            if not (
+                taint.key.startswith(CONDITIONS) or taint.key.endswith("not-ready") or taint.key in to_heed
+            )
         }
         for taint in taints.values():
             toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)

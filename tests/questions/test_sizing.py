@@ -139,6 +139,14 @@ def test_types_are_mixed_if_that_is_cheaper(poller: Run, tmp_path: Path) -> None
     assert found["is_proven_cheapest"]
 
 
+def test_manifests_are_sized_without_any_cluster(
+    poller: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "there-is-none"))
+    file = written(tmp_path / "app.yaml", workload("Deployment", "web", 1, "1"))
+    assert sized(poller, file, M5)["nodes"] == {"m5": 1}
+
+
 def test_max_utilization_leaves_room(poller: Run, tmp_path: Path) -> None:
     file = written(tmp_path / "app.yaml", workload("Deployment", "web", 8, "1"))
     assert sized(poller, file, M5, options=("--max-utilization", "75"))["nodes"] == {"m5": 3}

@@ -49,7 +49,7 @@ def ask_size(
     snapshot, workloads = Snapshot(), None
     if manifests.filename or manifests.kustomize:
         workloads = workloads_in(
-            read_manifests(manifests.names(), common.usual_namespace), snapshot, replicas
+            read_manifests(manifests.names(), common.namespace or "default"), snapshot, replicas
         )
         if not node_type:
             raise CommandLineError(f"which nodes can be had? --node-type {FORM}")

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lib.kube.objects import HOSTNAME, REGION, ZONE, ObjectMeta, Pod, with_parts
+from lib.kube.objects import ObjectMeta, Pod, with_parts
 from lib.kube.quantity import Quantity
 from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass, StorageObject
 from lib.questions.new_claims import missing_claim
@@ -55,8 +55,8 @@ def fixed(pod: Pod, fixes: Iterable[Remedy]) -> Pod | None:
 NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """The taints of nodes that aren't ready, or that the control plane has lost."""
 
-FIXED_LABELS = (HOSTNAME, ZONE, REGION)
-"""Labels that say where a node is: to change them would be a lie."""
+KUBERNETES_LABELS = ("kubernetes.io", "k8s.io")
+"""The domains of labels that say what a node is, and where: to change them would be a lie."""
 
 
 def changed_nodes(pod: Pod, nodes: Iterable[NodeInfo]) -> Iterator[Remedy]:
@@ -68,7 +68,7 @@ def changed_nodes(pod: Pod, nodes: Iterable[NodeInfo]) -> Iterator[Remedy]:
             ready = with_parts(node, spec={"taints": taints})
             yield Remedy(f"once {info.name} is Ready", nodes=(ready,))
         wanted = pod.spec.node_selector.items() - node.metadata.labels.items()
-        if wanted and not any(key in FIXED_LABELS for key, _ in wanted):
+        if wanted and not any(key.partition("/")[0].endswith(KUBERNETES_LABELS) for key, _ in wanted):
             more = dict(sorted(wanted))
             labelled = with_parts(node, metadata={"labels": {**node.metadata.labels, **more}})
             yield Remedy(f"with the label {labels_text(more)} on {info.name}", nodes=(labelled,))

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain, combinations, islice
 
 from lib.kube.objects import Pod
+from lib.questions.admission import SYSTEM_PRIORITIES
 from lib.questions.deciding import Decider
 from lib.questions.explaining import Explaining
 from lib.questions.fixes import (
@@ -181,7 +182,7 @@ class _Search:
             each
             for each in self._decider.priorities
             if each.value > self._pod.spec.priority
-            and (of_system or not each.metadata.name.startswith("system-"))
+            and (of_system or each.metadata.name not in SYSTEM_PRIORITIES)
         ]
         for each in sorted(higher, key=lambda each: each.value)[:NODES_TRIED]:
             raised = {"priority": each.value, "preemptionPolicy": each.preemption_policy}
@@ -255,6 +256,7 @@ class _Search:
         """The fewest pods to remove from one node, the least important first."""
         decider, pod = self._decider, self._freed
         leave = [each for each in node.pods if not belongs_to_node(each) and exists(each)]
+        leave = [each for each in leave if each.spec.priority < min(SYSTEM_PRIORITIES.values())]
         with decider.temporarily(removed=leave):
             if decider.rejection(pod, node.name):
                 return None

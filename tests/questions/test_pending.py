@@ -101,7 +101,7 @@ def test_each_cause_has_its_own_best_change(poller: Run, tmp_path: Path) -> None
     best = said.partition("What would help most:")[2].partition("\n\n")[0]
     assert [line.split(":")[0].strip(" -") for line in best.strip().splitlines()] == [
         "with one more node like n1",
-        "at cpu 1 in place of 30",
+        "with one more node like n1, but with cpu 30",
         "without nodeSelector disk=ssd",
     ]
 

@@ -166,6 +166,16 @@ CASES = {
             "if default/w left, as with maxUnavailable: 1 in its Deployment's rollout: n1 fits",
         ],
     ),
+    "a label that says what a node is": (
+        a_pod("p", nodeSelector={"kubernetes.io/arch": "arm64"}),
+        [a_node("n1")],
+        ["without nodeSelector kubernetes.io/arch=arm64: n1 fits"],
+    ),
+    "a pod of the system": (
+        a_pod("p", cpu="3"),
+        [a_node("n1"), a_pod("dns", cpu="3900m", on="n1", priority=2 * 10**9)],
+        [],
+    ),
     "gates": (
         a_pod("p", schedulingGates=[{"name": "x"}]),
         [a_node("n1")],

@@ -77,6 +77,9 @@ MANY = 16
 PER_RESOURCE = 5
 """What is left of a resource on a node takes as long to find out as so many comparisons."""
 
+LEAST_PART = 10
+"""Of cpu and memory, to request less than a tenth is no remedy."""
+
 FREEST_TRIED = 3
 """Smaller requests are tried for so many of the nodes that lack the same resources."""
 
@@ -301,7 +304,7 @@ class NodeResourcesFit:
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Request less: as much as the freest nodes have of what they lack.
 
-        A pod needs some cpu and memory, whatever it requests: to request none helps nobody.
+        A pod needs its cpu and memory: a small part of that helps nobody.
         """
         from lib.scheduling import edits  # here, as few runs explain
 
@@ -311,7 +314,9 @@ class NodeResourcesFit:
             tried: list[dict[str, int]] = []
             for _, left_on_node in by_share:
                 rounded = {name: _rounded(name, left) for name, left in sorted(left_on_node.items())}
-                if any(name in NATIVE and not left for name, left in rounded.items()):
+                if any(
+                    name in NATIVE and left * LEAST_PART < requests[name] for name, left in rounded.items()
+                ):
                     continue
                 if rounded not in tried and len(tried) < FREEST_TRIED:
                     tried.append(rounded)

@@ -243,7 +243,8 @@ def test_a_pod_that_never_had_a_node_is_deleted_when_it_was(poller: Run, tmp_pat
         line(20, "END"),
     )
     found = figures(poller, trace)
-    assert (found["arrived"], found["placed"], found["pending"]) == (2, 1, 0)
+    assert (found["arrived"], found["placed"], found["pending"], found["gave_up"]) == (2, 1, 0, 1)
+    assert "deleted before they had a node" in poller("replay", trace).out
 
 
 def test_other_nodes_can_take_the_place_of_the_recorded(poller: Run, tmp_path: Path) -> None:

@@ -210,7 +210,6 @@ class Figures:
             "arrived": self.arrived,
             "placed": self.placed,
             "pending": self.pending,
-            "gave_up": self.gave_up,
             "evictions": self.evictions,
             "wait_seconds": {
                 f"p{int(100 * share)}": wait if isfinite(wait := self.wait(share)) else None
@@ -223,6 +222,7 @@ class Figures:
             "nodes_used": {"mean": mean_nodes, "peak": most_nodes},
             "fragmentation_percent": self.fragmentation,
             "ended_at_seconds": self.ended_at,
+            "gave_up": self.gave_up,
             "decisions": self.decisions,
             "failed_decisions": self.errors,
             "first_error": self.first_error,

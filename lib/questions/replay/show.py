@@ -30,7 +30,6 @@ def show_replays(replays: Sequence[Figures], out: Printer) -> None:
         ("pods that arrived", *(f"{each.arrived:,}" for each in replays)),
         ("placed", *(f"{each.placed:,}" for each in replays)),
         ("pending at the end", *(f"{each.pending:,}" for each in replays)),
-        ("deleted before they had a node", *(f"{each.gave_up:,}" for each in replays)),
         ("evicted", *(f"{each.evictions:,}" for each in replays)),
         *(
             (f"wait, p{int(100 * share)}", *(_time(each.wait(share)) for each in replays))
@@ -50,6 +49,8 @@ def show_replays(replays: Sequence[Figures], out: Printer) -> None:
         (f"fragmentation of free {replays[0].main}", *(f"{each.fragmentation:.1f} %" for each in replays)),
         ("decisions a second", *(f"{each.decisions / (each.seconds or 1):,.0f}" for each in replays)),
     ]
+    if any(each.gave_up for each in replays):
+        rows.insert(3, ("deleted before they had a node", *(f"{each.gave_up:,}" for each in replays)))
     out.table(["", *(each.name for each in replays)], rows, right=range(1, len(replays) + 1))
     for each in replays:
         if each.errors:

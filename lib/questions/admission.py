@@ -102,7 +102,7 @@ class Admission:
                 set_defaults(resources, limits)
                 if spec.get("hostNetwork"):
                     for port in each.get("ports") or ():
-                        port["hostPort"] = port.get("containerPort", 0)
+                        port["hostPort"] = port.get("hostPort") or port.get("containerPort") or 0
         added = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in DEFAULT_TOLERATIONS]
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
 
@@ -168,6 +168,6 @@ def not_asked(workloads: Iterable[Workload], snapshot: Snapshot, why: str) -> Se
             )
     if not said.unknown:
         objects = () if snapshot.of(Namespace) else ("namespaces", "quotas", "limit ranges")
-        reasons = listed((*objects, "admission webhooks", "policies"))
+        reasons = listed((*objects, "checks of volumes and probes", "admission webhooks", "policies"))
         said.unknown.append(f"what {reasons} would refuse: {why}")
     return said

@@ -6,11 +6,13 @@ Source: pkg/controller/daemon/util/daemonset_util.go for what DaemonSets add.
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
 from lib.kube.devices import ResourceClaimTemplate
 from lib.kube.objects import Json, NodeSelector, NodeSelectorTerm, Pod, Requirement
+from lib.kube.pod_validation import Problem, problems_of_labels, problems_of_metadata, problems_of_pod
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
@@ -128,10 +130,15 @@ class PodMaker:
     def body_of(self, workload: Workload) -> Json:
         """The common part of all pods of a workload, as the API server stores them."""
         body = template_of(workload)
+        asks = str(workload) not in self._said.specs
+        wrong = problems_of_template(workload, body) if asks else ""
         try:
             body["spec"] = self._completed(workload, body["spec"])
         except RefusedError as error:
-            self.refused[workload] = str(error)
+            wrong = wrong or str(error)
+        if wrong := wrong or (problems_of_new_pod(workload, body) if asks else ""):
+            self.refused[workload] = wrong
+            body["spec"] = {}  # perhaps it can't even be decoded
         body["spec"]["nodeName"] = ""
         return body
 
@@ -148,6 +155,28 @@ class PodMaker:
         if "runtimeClassName" in to_come:
             self.admission.set_runtime(stored, name)
         return stored
+
+
+def problems_of_template(workload: Workload, body: Json) -> str:
+    """What the API server says against a workload with such a template; "" if nothing is wrong."""
+    if workload.kind == "Pod":
+        return ""
+    place = "spec.jobTemplate.spec.template" if workload.kind == "CronJob" else "spec.template"
+    labels = problems_of_labels(body["metadata"]["labels"], f"{place}.labels")
+    return _together(chain(labels, problems_of_pod(body["spec"], f"{place}.spec")))
+
+
+def problems_of_new_pod(workload: Workload, body: Json) -> str:
+    """What the API server says against a pod with its defaults; "" if nothing is wrong."""
+    named = {**body["metadata"], **({"name": workload.name} if workload.kind == "Pod" else {})}
+    return _together(chain(problems_of_metadata(named), problems_of_pod(body["spec"])))
+
+
+def _together(problems: Iterator[Problem]) -> str:
+    try:
+        return "; ".join(map(str, problems))
+    except (AttributeError, TypeError, ValueError):
+        return ""  # a value of another type: what decodes the pod says which
 
 
 def _claim_template(template: Json, where: str) -> PersistentVolumeClaim:

@@ -244,7 +244,8 @@ def quota(status: Json | None = None, **spec: Any) -> Json:
         (quota(hard={"pods": "2"}, scopes=["NotBestEffort"]), {}, 10, ""),
         (quota({}, hard={"pods": "2"}), {}, 0, "status unknown for quota: q, resources: pods"),
         ({**LIMITS, "spec": {"limits": [{"type": "Pod", "min": {"cpu": "1"}}]}}, {}, 0, "No request is"),
-        (LIMITS, {"requests": {"cpu": "2"}}, 0, "maximum cpu usage per Container is 1, but request is 2"),
+        (LIMITS, {"requests": {"cpu": "2"}}, 0, "must be less than or equal to cpu limit of 500m"),
+        (LIMITS, {"limits": {"cpu": "2"}}, 0, "maximum cpu usage per Container is 1, but limit is 2"),
         (LIMITS, {}, 10, ""),
     ],
 )
@@ -259,7 +260,7 @@ def test_quotas_and_limit_ranges_are_counted_from_a_file(
     assert done.status == (0 if placed == 10 else 3)
     assert said in found["pods"][0]["message"]
     assert found["unknown"] == [
-        "what admission webhooks and policies would refuse: the cluster is read from a file"
+        "what checks of volumes and probes, admission webhooks and policies would refuse: the cluster is read from a file"
     ]
 
 

@@ -71,7 +71,10 @@ def test_a_class_may_be_named_by_an_annotation(poller: Run, tmp_path: Path, mode
     """As Cassandra's StatefulSet has it. Before, its pods were said to fit nowhere."""
     metadata = {"name": "data", "annotations": {"volume.beta.kubernetes.io/storage-class": "ebs"}}
     claim = {"metadata": metadata, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
-    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main"}]}}
+    template = {
+        "metadata": {"labels": {"app": "db"}},
+        "spec": {"containers": [{"name": "main", "image": "db"}]},
+    }
     spec = {"replicas": 2, "template": template, "volumeClaimTemplates": [claim]}
     manifest = tmp_path / "db.json"
     manifest.write_text(

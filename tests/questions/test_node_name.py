@@ -21,7 +21,7 @@ def other(node: str, cpu: str, **spec: Any) -> Json:
 
 
 def port(number: int) -> Json:
-    requests = {"requests": {"cpu": "1", "example.com/unknown": "1"}}
+    requests = {"requests": {"cpu": "1"}, "limits": {"example.com/unknown": "1"}}
     ports = [{"containerPort": number, "hostPort": number}]
     return {"containers": [{"name": "main", "image": "nginx", "resources": requests, "ports": ports}]}
 

@@ -26,7 +26,7 @@ MOST = 3
 def _workload(random: Random, name: str) -> Workload:
     labels = {"app": name}
     amounts = {"cpu": f"{random.choice([300, 700, 1000, 1500, 2500])}m", "memory": "1Gi"}
-    spec: Json = {"containers": [{"name": "main", "resources": {"requests": amounts}}]}
+    spec: Json = {"containers": [{"name": "main", "image": "x", "resources": {"requests": amounts}}]}
     key = random.choice([HOSTNAME, ZONE])
     selector = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
     match random.randrange(5):

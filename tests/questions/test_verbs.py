@@ -77,7 +77,7 @@ def manifest(tmp_path: Path) -> str:
     """A Deployment of three pods that want 1 cpu each."""
     template = {
         "metadata": {"labels": {"app": "shop"}},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]},
+        "spec": {"containers": [{"name": "main", "image": "x", "resources": {"limits": {"cpu": "1"}}}]},
     }
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "shop"}}, "template": template}
     file = tmp_path / "deploy.yaml"
@@ -185,7 +185,10 @@ def test_what_if_labels_were_otherwise(poller: Run, tmp_path: Path) -> None:
 def stateful_set(file: Path, replicas: int) -> str:
     """A StatefulSet whose pods have a claim each, of a class that makes volumes when a pod has a node."""
     claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "ebs"}}
-    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main"}]}}
+    template = {
+        "metadata": {"labels": {"app": "db"}},
+        "spec": {"containers": [{"name": "main", "image": "db"}]},
+    }
     spec = {"replicas": replicas, "template": template, "volumeClaimTemplates": [claim]}
     file.write_text(
         json.dumps({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec})

@@ -1,12 +1,14 @@
 """What a pod's request of a resource is made of: for people who ask `why`."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from lib.kube.objects import Container, Pod
 from lib.scheduling.resources import Resources, amounts, pod_requests, total
 from lib.scheduling.text import amount, listed
 
 
+@lru_cache(maxsize=1024)  # asked for each node
 def sum_text(pod: Pod, name: str) -> str:
     """`500m of its container, 250m of its RuntimeClass's overhead`; "" for what a lone container requests.
 

@@ -211,6 +211,10 @@ class Rollout(Answer):
     template_changes: bool
     stuck: Annotated[bool, Meta(description="whether it never ends")]
     old_pods_left: Annotated[list[str], Meta(description="those that stay if it is stuck")]
+    old_pods_kept: Annotated[list[str], Meta(description="those that are to stay")]
+    ends_with_max_unavailable: Annotated[
+        int | None, Meta(description="with which it would end, if it is stuck and one was found")
+    ]
     steps: list[Step]
 
 

@@ -260,7 +260,8 @@ def test_quotas_and_limit_ranges_are_counted_from_a_file(
     assert done.status == (0 if placed == 10 else 3)
     assert said in found["pods"][0]["message"]
     assert found["unknown"] == [
-        "what checks of volumes and probes, admission webhooks and policies would refuse: the cluster is read from a file"
+        "what checks of volumes and probes, admission webhooks and policies would refuse: the cluster is read"
+        " from a file"
     ]
 
 

@@ -17,6 +17,7 @@ from helm import helm
 from test_deploy import DEPLOY, arguments_of, kubectl_container, manifests, missing, on_the_real_one
 from test_packaging import run
 
+from lib import __version__
 from scripts.servers.process import ROOT
 
 Json = dict[str, Any]
@@ -47,11 +48,65 @@ def by_name(objects: list[Json]) -> dict[tuple[str, str, str], Json]:
     }
 
 
+def plain(each: Json) -> Json:
+    """An object without what helm's conventions add."""
+    metadata = dict(each["metadata"])
+    kept = {"app.kubernetes.io/name"} if each["kind"] == "Service" else set()
+    labels = {
+        key: value
+        for key, value in metadata.pop("labels", {}).items()
+        if key in kept or not key.startswith(("app.kubernetes.io/", "helm.sh/"))
+    }
+    notes = {key: value for key, value in metadata.pop("annotations", {}).items() if key != "poller/places"}
+    more = {name: value for name, value in (("labels", labels), ("annotations", notes)) if value}
+    return {**each, "metadata": metadata | more}
+
+
 def test_the_chart_has_the_objects_of_the_kustomization() -> None:
-    """The namespace alone is left to `helm install --create-namespace`."""
+    """The namespace is left to `helm install --create-namespace`; what `helm test` runs is the chart's own."""
     wanted = by_name(manifests())
     del wanted["Namespace", "", "poller"]
-    assert by_name(rendered()) == wanted
+    found = by_name([plain(each) for each in rendered()])
+    hook = found.pop(("Pod", "poller", "poller-leads"))
+    assert hook["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert found == {name: plain(each) for name, each in wanted.items()}
+
+
+def test_all_objects_have_the_labels_of_helms_conventions() -> None:
+    values = {"metrics": {"service": True, "serviceMonitor": True, "rules": True, "labels": {"team": "a"}}}
+    for each in rendered({**values, "namespaces": ["team-a"], "quota": True, "policies": {"a.py": ""}}):
+        labels = each["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == "poller", each["kind"]
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels["helm.sh/chart"] == f"poller-{__version__}"
+
+
+def test_poller_s_own_pods_can_be_labelled_and_spread() -> None:
+    spread = [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    more: Json = {
+        "podLabels": {"team": "a"},
+        "podAnnotations": {"b": "c"},
+        "topologySpreadConstraints": spread,
+    }
+    template = by_name(rendered(more))["Deployment", "poller", "poller"]["spec"]["template"]
+    assert template["metadata"] == {
+        "labels": {"app.kubernetes.io/name": "poller", "team": "a"},
+        "annotations": {"b": "c"},
+    }
+    assert template["spec"]["topologySpreadConstraints"] == spread
+
+
+def test_the_quota_keeps_no_pod_of_others_out() -> None:
+    """In kube-system it would be coredns: 403, exceeded quota."""
+
+    def has_one(values: Json, namespace: str) -> bool:
+        return any(each["kind"] == "ResourceQuota" for each in rendered(values, namespace=namespace))
+
+    assert has_one({}, "poller")
+    assert not has_one({}, "kube-system")
+    assert not has_one({}, "team")
+    assert has_one({"quota": True}, "team")
+    assert not has_one({"quota": False}, "poller")
 
 
 def test_without_preemption_the_chart_gives_no_right_to_delete_pods() -> None:
@@ -179,7 +234,8 @@ def test_with_everything_off_what_poller_needs_is_left() -> None:
     nothing: Json = dict.fromkeys(("schedulerNames", "namespaces", "policies", "user", "arguments"))
     found = by_name(rendered({**off, **nothing, "priorityClassName": "", "replicas": 0}))
     assert {kind for kind, _, _ in found} == {
-        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment")
+        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment"),
+        *("Lease", "Pod"),
     }
     pod = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]
     assert "priorityClassName" not in pod
@@ -257,12 +313,18 @@ def test_the_chart_is_installed_and_upgraded(cluster: Cluster, managed: Callable
     assert "kubectl rollout status --namespace poller-c deployment/poller" in notes
     assert "deployment.apps/poller" in cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name")
     managed("install", "second", str(CHART), values={"schedulerNames": ["another"]})
+    with pytest.raises(
+        AssertionError, match='poller in namespace poller-c places the pods of "my-scheduler"'
+    ):
+        managed("install", "third", str(CHART))
     managed("upgrade", "poller", str(CHART), values=SHARDS)
     names = cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name").split()
     assert names == [f"deployment.apps/{name}" for name in ("poller-gpu", "poller-web", "second")]
     managed("uninstall", "second")
     managed("uninstall", "poller")
-    left = cluster.kubectl("get", "deployment,role,rolebinding,quota,pdb", "-n", "poller-c", "-o", "name")
+    left = cluster.kubectl(
+        "get", "deployment,role,rolebinding,quota,pdb,lease", "-n", "poller-c", "-o", "name"
+    )
     roles = cluster.kubectl("get", "clusterrole,clusterrolebinding", "-o", "name")
     assert "poller" not in left + roles
 

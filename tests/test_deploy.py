@@ -521,6 +521,7 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
     with ExitStack() as stack:
         stack.enter_context(deployed(cluster, "poller-b", tmp_path))
         stack.callback(Volumes(cluster).clear)
+        cluster.kubectl("delete", "lease", "poller", "-n", "poller-b")  # poller makes it, if nobody else has
         rights = Rights(cluster, manifests(tmp_path))
         folder = stack.enter_context(kubectl_container(cluster, "poller-b", pod_spec, monkeypatch))
         between = stack.enter_context(faulty(f"unix://{folder}/proxy.sock"))

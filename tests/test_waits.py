@@ -42,6 +42,7 @@ NO_WAITS = {
     "lib/questions/replay/figures.py Figures.as_json": "a figure: how long pods waited",
     "lib/questions/replay/show.py show_replays": "the same",
     "lib/kube/proxy.py OwnProxy.revive": "Popen.poll doesn't wait",
+    "lib/version.py commit": "git, once before the first tick, and only in a clone",
 }
 
 

@@ -124,7 +124,7 @@ def _container(container: Object) -> None:
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
     for kind in ("limits", "requests"):
         if resources.get(kind):
-            resources[kind] = {name: stored(str(amount)) for name, amount in resources[kind].items()}
+            resources[kind] = {name: _stored(amount) for name, amount in resources[kind].items()}
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
@@ -134,6 +134,14 @@ def _container(container: Object) -> None:
     for variable in container.get("env") or ():
         if reference := (variable.get("valueFrom") or {}).get("fieldRef"):
             reference.setdefault("apiVersion", "v1")
+
+
+def _stored(amount: object) -> object:
+    """An amount as it is stored; one of thousands of digits as it is."""
+    try:
+        return stored(str(amount))
+    except ValueError:
+        return amount
 
 
 def _pull_policy(image: str) -> str:

@@ -222,7 +222,10 @@ def _check_workload(spec: Object) -> list[FieldError]:
 
 
 def _check_pod_spec(spec: Object, field: str) -> list[FieldError]:
-    return [FieldError(*problem) for problem in problems_of_pod(spec, field)]
+    try:
+        return [FieldError(*problem) for problem in problems_of_pod(spec, field)]
+    except (AttributeError, TypeError, ValueError):
+        return []  # a value of another type, or an amount of thousands of digits: a reader is to cope with it
 
 
 def _check_pod_change(old: Object, new: Object) -> list[FieldError]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_a_server_whose_url_has_a_path(tmp_path: Path) -> None:
 def test_a_wrapper_of_kubectl_may_print_lines_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
-    wrapper(tmp_path, monkeypatch, script.format(KUBECTL))
+    wrapper(tmp_path, monkeypatch, script.format(quote(str(KUBECTL))))
     assert context_namespace(f"--kubeconfig={kubeconfig(tmp_path)}") == "shop"
 
 

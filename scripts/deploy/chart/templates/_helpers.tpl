@@ -15,6 +15,7 @@
 {{- /* What is of the whole cluster has the namespace in its name, if another release could have the same. */}}
 {{- $_ := set $one "clusterName" (ternary $one.name (printf "%s:%s" $one.name $.Release.Namespace) (eq $.Release.Name $.Release.Namespace)) }}
 {{- include "poller.check" (dict "shard" $one "others" $shards) }}
+{{- include "poller.checkOthers" (dict "shard" $one "root" $) }}
 {{- $shards = append $shards $one }}
 {{- end }}
 {{- dict "shards" $shards | toYaml }}
@@ -75,5 +76,36 @@
 {{- end }}
 {{- if $configuration }}
 {{- merge (dict) $configuration (dict "apiVersion" "kubescheduler.config.k8s.io/v1" "kind" "KubeSchedulerConfiguration") | toYaml }}
+{{- end }}
+{{- end }}
+
+{{/* The labels of an object, as helm's conventions name them. name: the poller's. */}}
+{{- define "poller.labels" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/part-of: poller
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{/* Fails if a poller of another release places the same pods. There is nothing to see in `helm template`. */}}
+{{- define "poller.checkOthers" -}}
+{{- $shard := .shard }}
+{{- $root := .root }}
+{{- $names := include "poller.names" $shard | fromYamlArray }}
+{{- range (lookup "apps/v1" "Deployment" "" "").items }}
+{{- $release := printf "%s in namespace %s" (dig "annotations" "meta.helm.sh/release-name" "" .metadata) .metadata.namespace }}
+{{- $places := dig "annotations" "poller/places" "" .metadata }}
+{{- if and $places (ne $release (printf "%s in namespace %s" $root.Release.Name $root.Release.Namespace)) }}
+{{- $other := fromJson $places }}
+{{- $shared := or (not $shard.namespaces) (not $other.namespaces) }}
+{{- range $shard.namespaces }}{{ if has . $other.namespaces }}{{ $shared = true }}{{ end }}{{ end }}
+{{- range $other.schedulers }}
+{{- if and $shared (has . $names) }}
+{{- fail (printf "the release %s places the pods of %q already: give this one its own schedulerNames, or its own namespaces" $release .) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}

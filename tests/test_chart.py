@@ -63,7 +63,7 @@ def plain(each: Json) -> Json:
 
 
 def test_the_chart_has_the_objects_of_the_kustomization() -> None:
-    """The namespace is left to `helm install --create-namespace`; what `helm test` runs is the chart's own."""
+    """`helm install --create-namespace` makes the namespace; what `helm test` runs is the chart's own."""
     wanted = by_name(manifests())
     del wanted["Namespace", "", "poller"]
     found = by_name([plain(each) for each in rendered()])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from all_cases import ALL_CASES, PART
 from configs import load_config
 from test_scheduler_config import GOOD, read
 
@@ -46,14 +47,14 @@ def problem_of(folder: Path, config: str) -> str:
 
 def test_poller_takes_what_kube_scheduler_takes(tmp_path: Path) -> None:
     differ, on_purpose = [], set()
-    for case in VERDICTS:
+    for case in VERDICTS[PART]:
         problem = problem_of(tmp_path, case["config"])
         words = {words for words in STRICTER if words in problem}
         on_purpose |= words
         if bool(problem) != bool(case["error"]) and not words:
             differ.append((case["config"], case["error"], problem))
     assert not differ
-    assert on_purpose == {*STRICTER}
+    assert on_purpose == {*STRICTER} or not ALL_CASES
 
 
 def kube_scheduler() -> str | None:

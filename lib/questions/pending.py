@@ -14,6 +14,7 @@ from lib.kube.paths import path_of
 from lib.questions.deciding import Decider, node_of, queue_order
 from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said
+from lib.questions.leaving import makes_room
 from lib.questions.snapshot import Snapshot
 from lib.questions.subjects import Subject
 from lib.questions.suggestions import Suggestion, with_fixes
@@ -198,7 +199,8 @@ class Asking:
         for pod in self._waiting:
             gated = self._decider.gated(pod)
             decision = self._decider.ask(pod)
-            has_node = not gated and node_of(decision)
+            waits = decision.nominated and any(makes_room(decision, self._decider))
+            has_node = not gated and not waits and node_of(decision)
             makers = frozenset(
                 each.provisioner for each in to_provision(pod, self._decider.cache.storage, self._snapshot)
             )

@@ -204,3 +204,13 @@ def test_a_controller_that_cannot_create_its_pods(cluster: Cluster) -> None:
         cluster.api.delete(f"{sets}/web-1")
         cluster.api.delete("/api/v1/namespaces/default/events/refused")
         cluster.api.delete("/api/v1/namespaces/default/resourcequotas/q")
+
+
+def test_a_pod_that_waits_for_one_that_is_being_deleted_has_no_node_yet(poller: Run, tmp_path: Path) -> None:
+    low = a_pod("low", "3", "n1")
+    low["metadata"] |= {"deletionTimestamp": "2026-01-01T10:00:30Z", "deletionGracePeriodSeconds": 30}
+    high = a_pod("high", "3", priority=1000)
+    file = write(tmp_path / "cluster.json", a_node("n1"), low, high)
+    found = poller("why", "--from", file, "-o", "json").json
+    assert (found["would_be_placed"], found["causes"][0]["pods"]) == ([], ["default/high"])
+    assert "default/low" in found["causes"][0]["first"]["leaving"]["n1"]

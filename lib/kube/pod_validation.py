@@ -7,6 +7,7 @@ constraints and gates. It doesn't look at volumes, probes, environments and secu
 Source: pkg/apis/core/validation/validation.go, ValidatePodSpec; its order, too.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -226,13 +227,18 @@ def _resources(resources: Json, field: str) -> Iterator[Problem]:
         yield forbidden(field, "HugePages require cpu or memory")
 
 
+def _is_native(name: str) -> bool:
+    """Whether a resource is Kubernetes' own: it has no domain, or kubernetes.io."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
 def _may_be_overcommitted(name: str) -> bool:
     """Whether limits may be higher than requests: not those of huge pages, and of resources with a domain."""
-    return not name.startswith(HUGE_PAGES) and ("/" not in name or "kubernetes.io/" in name)
+    return not name.startswith(HUGE_PAGES) and _is_native(name)
 
 
 def _amount(name: str, amount: str, field: str) -> Iterator[Problem]:
-    wrong, is_native = problems_of_key(name), "/" not in name or "kubernetes.io/" in name
+    wrong, is_native = problems_of_key(name), _is_native(name)
     is_huge = name.startswith(HUGE_PAGES)
     is_extended = (
         not is_native and not name.startswith("requests.") and not problems_of_key(f"requests.{name}")
@@ -286,12 +292,15 @@ def _selector(selector: Json | None, field: str) -> Iterator[Problem]:
     if not selector:
         return
     yield from problems_of_labels(selector.get("matchLabels"), f"{field}.matchLabels")
-    for i, one in enumerate(selector.get("matchExpressions") or ()):
-        place, operator, values = (
-            f"{field}.matchExpressions[{i}]",
-            one.get("operator"),
-            one.get("values") or (),
-        )
+    yield from _expressions(selector.get("matchExpressions") or (), f"{field}.matchExpressions")
+
+
+def _expressions(
+    expressions: Sequence[Json], field: str, *, of_node: bool = False, checks_values: bool = True
+) -> Iterator[Problem]:
+    """Expressions of a label selector, or of a node's, which can compare numbers, too."""
+    for i, one in enumerate(expressions):
+        place, operator, values = f"{field}[{i}]", one.get("operator"), one.get("values") or ()
         if operator in ("In", "NotIn"):
             if not values:
                 yield required(f"{place}.values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -299,10 +308,14 @@ def _selector(selector: Json | None, field: str) -> Iterator[Problem]:
             if values:
                 why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
                 yield forbidden(f"{place}.values", why)
+        elif of_node and operator in ("Gt", "Lt"):
+            if len(values) != 1:
+                why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                yield required(f"{place}.values", why)
         else:
             yield invalid(f"{place}.operator", operator or "", "not a valid selector operator")
         yield from _key(one.get("key") or "", f"{place}.key")
-        for j, value in enumerate(values):
+        for j, value in enumerate(values if checks_values else ()):
             for why in problems_of(value, VALUE, LONGEST, A_VALUE):
                 yield invalid(f"{place}.values[{j}]", value, why)
 
@@ -334,30 +347,10 @@ def _weight(term: Json, field: str) -> Iterator[Problem]:
 
 
 def _node_term(term: Json, field: str, *, checks_values: bool) -> Iterator[Problem]:
-    for i, one in enumerate(term.get("matchExpressions") or ()):
-        place, operator, values = (
-            f"{field}.matchExpressions[{i}]",
-            one.get("operator"),
-            one.get("values") or (),
-        )
-        if operator in ("In", "NotIn"):
-            if not values:
-                yield required(f"{place}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden(f"{place}.values", why)
-        elif operator in ("Gt", "Lt"):
-            if len(values) != 1:
-                yield required(
-                    f"{place}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                )
-        else:
-            yield invalid(f"{place}.operator", operator or "", "not a valid selector operator")
-        yield from _key(one.get("key") or "", f"{place}.key")
-        for j, value in enumerate(values if checks_values else ()):
-            for why in problems_of(value, VALUE, LONGEST, A_VALUE):
-                yield invalid(f"{place}.values[{j}]", value, why)
+    expressions = term.get("matchExpressions") or ()
+    yield from _expressions(
+        expressions, f"{field}.matchExpressions", of_node=True, checks_values=checks_values
+    )
     for i, one in enumerate(term.get("matchFields") or ()):
         place, operator, values = f"{field}.matchFields[{i}]", one.get("operator"), one.get("values") or ()
         if operator not in ("In", "NotIn"):
@@ -415,16 +408,17 @@ def _toleration(toleration: Json, field: str) -> Iterator[Problem]:
 
 
 def _spread(constraints: Sequence[Json], field: str) -> Iterator[Problem]:
+    left = Counter(map(_kind_of_spread, constraints))
     for i, one in enumerate(constraints):
-        place, key, when = f"{field}[{i}]", one.get("topologyKey") or "", one.get("whenUnsatisfiable") or ""
+        place, (key, when) = f"{field}[{i}]", _kind_of_spread(one)
+        left[key, when] -= 1
         if (skew := one.get("maxSkew") or 0) < 1:
             yield invalid(f"{place}.maxSkew", skew, "must be greater than zero")
         if not key:
             yield required(f"{place}.topologyKey", "can not be empty")
         if when not in ("DoNotSchedule", "ScheduleAnyway"):
             yield unsupported(f"{place}.whenUnsatisfiable", when, ("DoNotSchedule", "ScheduleAnyway"))
-        later = ((each.get("topologyKey"), each.get("whenUnsatisfiable")) for each in constraints[i + 1 :])
-        if (key, when) in later:
+        if left[key, when]:
             yield duplicate(f"{place}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}")
         if (domains := one.get("minDomains")) is not None:
             if domains < 1:
@@ -436,6 +430,11 @@ def _spread(constraints: Sequence[Json], field: str) -> Iterator[Problem]:
             if (said := one.get(policy)) is not None and said not in ("Honor", "Ignore"):
                 yield unsupported(f"{place}.{policy}", said, ("Honor", "Ignore"))
         yield from _selector(one.get("labelSelector"), f"{place}.labelSelector")
+
+
+def _kind_of_spread(constraint: Json) -> tuple[str, str]:
+    """No two constraints of a pod may have the same."""
+    return constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
 
 
 def _gates(spec: Json, field: str) -> Iterator[Problem]:

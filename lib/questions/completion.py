@@ -16,10 +16,10 @@ from lib.kube.errors import ApiError
 from lib.kube.escaping import escaped
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.paths import path_of
+from lib.kube.pod_validation import EFFECTS
 from lib.kube.resources import NAMESPACES, NODES
 from lib.questions.asking import AnswerFormat, Common
 from lib.questions.errors import QuestionError
-from lib.questions.what_if import EFFECTS
 from lib.scheduling.text import taint_text
 
 T = TypeVar("T", bound=Object)

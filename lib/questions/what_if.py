@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lib.kube.objects import HOSTNAME, Node, Pod, Taint, with_parts
+from lib.kube.pod_validation import EFFECTS
 from lib.kube.storage import CSINode
 from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.text import count, verb
 from lib.scheduling.workloads import belongs_to_node
-
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def change_cluster(

@@ -3,9 +3,10 @@
 import difflib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from lib.kube.pod_validation import problems_of_labels, problems_of_pod, problems_of_taints
+from lib.kube.pod_validation import Problem, problems_of_labels, problems_of_pod, problems_of_taints
 
 from . import errors
 from .errors import FieldError
@@ -95,10 +96,10 @@ def _check_micro_time(time: str | None) -> None:
 
 def _check_labels(resource: Resource, content: Object) -> list[FieldError]:
     """An object's labels, and a node's taints."""
-    found = [*problems_of_labels(content["metadata"].get("labels"))]
+    found = _field_errors(problems_of_labels(content["metadata"].get("labels")))
     if resource == NODES:
-        found += problems_of_taints((content.get("spec") or {}).get("taints") or ())
-    return [FieldError(*problem) for problem in found]
+        found += _field_errors(problems_of_taints((content.get("spec") or {}).get("taints") or ()))
+    return found
 
 
 def _check_owners(content: Object) -> list[FieldError]:
@@ -222,8 +223,12 @@ def _check_workload(spec: Object) -> list[FieldError]:
 
 
 def _check_pod_spec(spec: Object, field: str) -> list[FieldError]:
+    return _field_errors(problems_of_pod(spec, field))
+
+
+def _field_errors(problems: Iterator[Problem]) -> list[FieldError]:
     try:
-        return [FieldError(*problem) for problem in problems_of_pod(spec, field)]
+        return [FieldError(*problem) for problem in problems]
     except (AttributeError, TypeError, ValueError):
         return []  # a value of another type, or an amount of thousands of digits: a reader is to cope with it
 

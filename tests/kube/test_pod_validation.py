@@ -16,6 +16,7 @@ FILE = Path(__file__).parents[1] / "data" / "pod-refusals-1.36.jsonl.gz"
 RECORDED = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
 
 PODS = "/api/v1/namespaces/default/pods"
+CONTAINER = {"name": "c", "image": "x"}
 
 
 def found_in(pod: dict[str, Any]) -> list[list[str]]:
@@ -38,6 +39,10 @@ def test_the_embedded_server_refuses_them_too() -> None:
             said = {(each["reason"], each["field"], each["message"]) for each in causes}
             assert said == {tuple(each) for each in row["causes"]}, row["pod"]
             assert answer.status_code == (422 if row["causes"] else 201)
+
+        for labels in (["x"], {"a": 1}):  # of another type than labels are
+            odd = {"metadata": {"name": "odd", "labels": labels}, "spec": {"containers": [CONTAINER]}}
+            assert server.post(f"{PODS}?dryRun=All", json=odd).status_code < 500
 
         taint = {"spec": {"taints": [{"key": "a", "effect": "NoSchedul"}]}}
         patch = {"Content-Type": "application/merge-patch+json"}

@@ -115,8 +115,8 @@ class Records:
             write = evict(victim, pod, where, now, partial(self._check_room, victim))
             writes.append(PodWrite(victim, PREEMPTION, write))
         for victim in decision.preempted_held:  # not bound yet, so it isn't deleted
-            message = f"{PREEMPTED.format(pod.metadata.uid, where)} (in poller's memory)."
-            writes.append(PodWrite(victim, "event", record(victim, "Preempted", message, now, pod)))
+            event = self._write_event(victim, pod, where, now)
+            self.pipeline.start(event, Sort.RECORD, victim.metadata.namespace)
         if decision.undo:
             from lib.kube.claim_writes import undo_claim  # here, as few clusters need it
 
@@ -124,6 +124,14 @@ class Records:
         life.event = life.event or FailedSchedulingEvent()
         event = life.event.record(pod, event_note(decision), now)
         self._collect(decision, [*writes, PodWrite(pod, "event", event)])
+
+    def _write_event(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[None]:
+        """Write that a held pod has lost its node. This stays true when the preemptor is bound at once."""
+        message = f"{PREEMPTED.format(preemptor.metadata.uid, node_name)} (in poller's memory)."
+        try:
+            yield from record(victim, "Preempted", message, now, preemptor)
+        except Exception as error:
+            self.report.failed(victim, "event", as_api_error(error))
 
     def _check_room(self, victim: Pod) -> bool:
         """Check that a victim still has room; returns whether it has. If its binding failed, it is spared."""

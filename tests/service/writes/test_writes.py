@@ -312,6 +312,18 @@ def test_what_is_no_longer_true_is_not_written() -> None:
     assert (loop.flush(), loop.server.sent, [*loop.lives.leaving]) == ([], [], [])
 
 
+def test_a_held_victim_gets_its_event_although_the_preemptor_is_bound_before_its_own_record_is_written() -> None:
+    loop = Loop({EVENT: [None], STATUS: [None]})
+    old = named("old")
+    decision = Decision(web(), Outcome.UNSCHEDULABLE, nominated="n1", preempted_held=(old,))
+    loop.writes.records.failed_scheduling(decision)
+    loop.lives.end(web())
+    assert loop.flush() == []
+    assert loop.server.sent == [EVENT]
+    event = loop.server.bodies[0]
+    assert (event.reason, event.involved_object.name) == ("Preempted", "old")
+
+
 def test_a_pod_that_may_be_bound_is_marked_only_if_it_has_not_changed() -> None:
     loop = Loop({STATUS: [None], EVENT: [None]})
     decision = Decision(web(resourceVersion="7"), Outcome.ERROR, message="why")

@@ -6,8 +6,8 @@ connection to the server. It runs on the real server if possible, else on the em
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,17 +56,26 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Durations())
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out, or give each worker some first: at the end nobody waits for a long one."""
+    named = set(SLOW_TESTS.read_text().splitlines())
+    slow = [test for test in items if test.nodeid in named or test.nodeid.split("::")[0] in named]
     if config.getoption("--quick"):
-        slow = set(SLOW_TESTS.read_text().splitlines())
-        left_out = [
-            test
-            for test in items
-            if test.nodeid in slow or test.nodeid.split("::")[0] in slow or _needs_real_server(test)
-        ]
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [test for test in items if test not in gone]
+        left_out = {*slow, *filter(_needs_real_server, items)}
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [test for test in items if test not in left_out]
+    elif workers := getattr(config, "workerinput", {}).get("workercount"):
+        of_slow = set(slow)
+        quick = [test for test in items if test not in of_slow]
+        shares = zip(_shares(slow, workers), _shares(quick, workers), strict=True)
+        items[:] = [test for share in shares for part in share for test in part]
+
+
+def _shares(tests: list[pytest.Item], workers: int) -> Iterator[list[pytest.Item]]:
+    """A run of the tests for each worker, as pytest-xdist deals them out."""
+    for i in range(workers):
+        yield tests[len(tests) * i // workers : len(tests) * (i + 1) // workers]
 
 
 def _needs_real_server(test: pytest.Item) -> bool:
@@ -102,11 +111,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp(request.param)
-    start = {"embedded": embedded, "real": real}[request.param]
-    with start(folder) as running:
-        yield running
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Cluster]]:
+    """Starts each server when it is needed first; it runs until the last test has ended."""
+    running: dict[str, Cluster] = {}
+    with ExitStack() as stack:
+
+        def start(name: str) -> Cluster:
+            if name not in running:
+                begin = {"embedded": embedded, "real": real}[name]
+                running[name] = stack.enter_context(begin(tmp_path_factory.mktemp(name)))
+            return running[name]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest, started: Callable[[str], Cluster]) -> Cluster:
+    return started(request.param)
 
 
 @pytest.fixture

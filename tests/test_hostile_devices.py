@@ -9,6 +9,8 @@ from cluster import Cluster
 from device_objects import API, CLAIMS, DRIVER, Devices, uses, uses_template
 from faults import Answer, Effect, Exchange, Fault, faulty
 
+ON_ONE_SERVER = True
+
 WITHIN = 60
 """Seconds; what is waited for takes far fewer."""
 

@@ -15,6 +15,8 @@ from cluster import Cluster, Json, eventually
 from poisons import MISSING, places, with_value
 from storage import Volumes, uses
 
+ON_ONE_SERVER = True
+
 HEALTHY = 50
 
 VALUES: dict[type, list[Any]] = {

@@ -70,7 +70,7 @@ def running(contestant: Contestant, arena: Arena, url: str, *options: str) -> It
             url = f"http://{line_with('Starting to serve on ', proxy).rsplit(' ', 1)[1]}"
         command = [*contestant.command(arena, url, contestant.scheduler_name), *options]
         log = arena.folder / f"{contestant.key}.log"
-        environment = {"PATH": _path(), **_compiled(arena.folder)}
+        environment = {"PATH": _path(), **_compiled()}
         yield Running(stack.enter_context(process(command, log, environment)), proxy)
 
 
@@ -95,9 +95,9 @@ def poller(*options: str) -> Command:
 
 
 @cache
-def _compiled(folder: Path) -> dict[str, str]:
+def _compiled() -> dict[str, str]:
     """The environment in which Python finds poller's modules compiled, whatever our environment says."""
-    environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    environment = {"PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, str(ROOT / "poller.py"), "--check-config"]
     subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True, timeout=60)
     return environment

@@ -122,7 +122,7 @@ def test_missing_rights_are_named_before_the_poll_that_needs_them_is_refused(one
     with kubectl_proxy(one_node.server, one_node.kubeconfig_for("nobody")) as proxy:
         done = one_node.poller(proxy=proxy)
     assert done.returncode == 1
-    assert 0 < done.stderr.index("lacks rights") < done.stderr.index("nodes") < done.stderr.index("403")
+    assert 0 < done.stderr.index("lacks rights") < done.stderr.index("nodes") < done.stderr.index("403 ")
     assert done.stderr.count("lacks rights") == 1
 
 

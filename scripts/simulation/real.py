@@ -24,7 +24,7 @@ import httpx
 
 from scripts.minicluster.errors import ApiError
 from scripts.minicluster.kubelet import Kubelets
-from scripts.minicluster.resources import LEASES, PODS
+from scripts.minicluster.resources import LEASES, NAMESPACES, PODS
 from scripts.minicluster.store import Stored
 from scripts.servers.faulty_proxy import running
 from scripts.servers.kubectl import kubectl_proxy
@@ -237,6 +237,8 @@ class RealWorld:
         """Run it. kubectl: the socket of a kubectl proxy."""
         self.mirror.follow()
         self._go_on(2)
+        while not self.mirror.get(NAMESPACES, ("", "default")):  # the last that the server itself creates
+            self._go_on(self.agenda.now + 0.5)
         _Kubelets(self.server.api, self.agenda)
         cluster = Cluster(self.server, self._done, controllers=False)  # type: ignore[arg-type]
         for action in self._actions:

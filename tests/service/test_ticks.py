@@ -98,6 +98,7 @@ def test_what_was_sent_is_reported_when_poller_ends(caplog: pytest.LogCaptureFix
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Poller]:
     """A poller that has begun to place a group: its time is over after each pod."""
     monkeypatch.setattr("lib.service.steps.DECIDING_SECONDS", 0.0)
+    monkeypatch.setattr("lib.service.steps.PATIENCE", 60.0)  # else a slow answer ends it
     with running(group=True) as poller:
         assert [decided(poller) for _ in range(3)] == [1, 1, 1]
         assert poller.group_turns.under_way

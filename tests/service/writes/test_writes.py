@@ -312,7 +312,9 @@ def test_what_is_no_longer_true_is_not_written() -> None:
     assert (loop.flush(), loop.server.sent, [*loop.lives.leaving]) == ([], [], [])
 
 
-def test_a_held_victim_gets_its_event_although_the_preemptor_is_bound_before_its_own_record_is_written() -> None:
+def test_a_held_victim_gets_its_event_although_the_preemptor_is_bound_before_its_own_record_is_written() -> (
+    None
+):
     loop = Loop({EVENT: [None], STATUS: [None]})
     old = named("old")
     decision = Decision(web(), Outcome.UNSCHEDULABLE, nominated="n1", preempted_held=(old,))

@@ -4,7 +4,7 @@ Source: k8s.io/kube-scheduler/framework/interface.go
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from reprlib import repr as short
@@ -51,6 +51,9 @@ class Status:
     """With PreBind's WAIT: the claims and volumes that poller writes. After that, PreBind is called again."""
     undo: tuple[UndoClaim, ...] = ()
     """With PostFilter's rejection: what is written of claims."""
+    lacks: frozenset[str] = field(default=frozenset(), compare=False)
+    """With Filter's rejection: the resources of which the node has too little left. So a search for victims
+    knows how many pods must leave at least."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,6 +142,13 @@ def test_the_next_is_tried_if_the_first_does_not_hold_what_it_promises() -> None
     assert tried == {"n0", "n1", "n2", "n203"}
 
 
+def test_one_node_is_tried_if_as_many_pods_must_go_on_all() -> None:
+    """By their requests two of three must go. Pods that aren't alike, as here, share no results."""
+    pods = [tuple(a(f"{name}{i}", 1, "1") for name in "xyz") for i in range(300)]
+    decision, tried = tries(pods, pod=new(cpu="3"))
+    assert (decision.nominated, len(decision.victims), tried) == ("n0", 2, {"n0"})
+
+
 def test_nodes_that_can_not_be_better_are_left_out_after_the_first_tries() -> None:
     """The least important pods may stay on 150 nodes, so these bounds say little; the others are too high."""
     loose = [(a(f"stays-{i}", 0, "0"), a(f"goes-{i}", 9 - i % 5, "4")) for i in range(60)]

@@ -109,7 +109,7 @@ class DefaultPreemption:
         if cache.looked_up.budgets_error:
             raise PluginError(f'running PostFilter plugin "{self.name}": {cache.looked_up.budgets_error}')
 
-        tries = search.Search(pod, cache, rejected, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
+        tries = search.Search(pod, cache, rejected, why_not, self._kept, state.get(ALIKE))
         if extenders := self.handle.extenders:
             candidates = tries.candidates(self._enough(tries))
             agreed = extenders.process_preemption(pod, candidates, cache) if candidates else {}

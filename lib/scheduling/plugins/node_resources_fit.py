@@ -55,7 +55,7 @@ from lib.scheduling.resource_scores import (
     with_devices,
 )
 from lib.scheduling.resources import AT_LEAST, NATIVE, nodes_are_compared_by, pod_requests, requests_at_least
-from lib.scheduling.status import CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.status import Code, CycleState, Status, unresolvable
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
 from lib.scheduling.workloads import belongs_to_node
 
@@ -386,16 +386,14 @@ def _without_devices(wanted: Mapping[str, int], served: Set[str], node: NodeInfo
 
 
 def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
-    reasons, never = [], False
-    if pods_left(node) <= 0:
-        reasons.append(TOO_MANY_PODS)
-    for name, needed in wanted.items():
-        if needed > amount_left(node, name):
-            reasons.append(INSUFFICIENT.format(name))
-            never = never or needed > capacity(node, name)  # even an empty node hasn't that much
+    lacks = [name for name, needed in wanted.items() if needed > amount_left(node, name)]
+    reasons = [TOO_MANY_PODS] if pods_left(node) <= 0 else []
+    reasons += [INSUFFICIENT.format(name) for name in lacks]
     if not reasons:
         return None
-    return unresolvable(*reasons) if never else unschedulable(*reasons)
+    if any(wanted[name] > capacity(node, name) for name in lacks):  # even an empty node hasn't that much
+        return unresolvable(*reasons)
+    return Status(Code.UNSCHEDULABLE, tuple(reasons), lacks=frozenset(lacks))
 
 
 @lru_cache(maxsize=1024)

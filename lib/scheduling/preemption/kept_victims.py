@@ -6,14 +6,16 @@ changes. So after each nomination only one node is tried again.
 kube-scheduler has no counterpart: it tries the nodes again for each pod, in parallel.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from operator import is_
 
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cache import Cache
 from lib.scheduling.kept import Follower, Kept, NodeChange
-from lib.scheduling.preemption.victims import Victims
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.preemption.victims import Harm, Victims, least_harm_for_room
+from lib.scheduling.resources import pod_requests
 from lib.scheduling.status import Rejection
 from lib.scheduling.volumes.claims import has_volumes
 
@@ -52,6 +54,28 @@ class KeptForKind(Follower):
         return answer
 
 
+class LeastHarm(Follower):
+    """For pods of one priority that want the same room: lower bounds of the harm of preemption, by node."""
+
+    def __init__(self, wanted: Collection[tuple[str, int]], priority: int) -> None:
+        self._wanted, self._priority = wanted, priority
+        self._by_node: dict[str, Harm | None] = {}
+
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """Drop the bounds of nodes that have changed."""
+        for node, _, _ in changes:
+            self._by_node.pop(node.name, None)
+        return True
+
+    def on(self, node: NodeInfo, nominated: Collection[Pod]) -> Harm | None:
+        """The bound for a node; None if no room can be made there. nominated: as in least_harm_for_room."""
+        if nominated:
+            return least_harm_for_room(node, self._wanted, self._priority, nominated)
+        if node.name not in self._by_node:
+            self._by_node[node.name] = least_harm_for_room(node, self._wanted, self._priority, ())
+        return self._by_node[node.name]
+
+
 class KeptVictims:
     """Results by the kind of pod, then by the node's name.
 
@@ -60,7 +84,15 @@ class KeptVictims:
 
     def __init__(self) -> None:
         self._by_kind: Kept | None = None
+        self._bounds: Kept | None = None
         self._budgets: object = None
+
+    def least_harm(self, pod: Pod, lacks: Collection[str], cache: Cache) -> LeastHarm:
+        """Lower bounds of the harm for pods like this one. lacks: the resources that the nodes lack."""
+        if self._bounds is None or self._bounds.journal is not cache.journal:
+            self._bounds = Kept(cache.journal, MAX_KINDS)
+        wanted = tuple((name, amount) for name, amount in pod_requests(pod).items() if name in lacks)
+        return self._bounds.get((wanted, pod.spec.priority), LeastHarm, wanted, pod.spec.priority)
 
     def of_kind(self, alike: Hashable | None, pod: Pod, cache: Cache) -> KeptForKind:
         """The results for pods like this one. alike: as in the CycleState (ALIKE); None keeps nothing."""

@@ -4,16 +4,16 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cached_property
-from itertools import islice
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import PostFilterResult
-from lib.scheduling.preemption.kept_victims import KeptForKind
+from lib.scheduling.preemption.kept_victims import KeptVictims
 from lib.scheduling.preemption.nodes_by_harm import NodesByHarm, Rank
 from lib.scheduling.preemption.victims import NO_VICTIMS, Victims, WhyNot, less_important, victims_on
+from lib.scheduling.resources import NATIVE
 from lib.scheduling.status import Code, NodeError, Rejection
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -30,10 +30,14 @@ class Search:
         cache: Cache,
         rejected: Mapping[str, Rejection],
         why_not: WhyNot,
-        kept: KeptForKind,
+        kept: KeptVictims,
+        alike: Hashable | None,
     ) -> None:
         self._pod, self._cache, self._rejected = pod, cache, rejected
-        self._why_not, self._kept = why_not, kept
+        self._why_not, self._kept = why_not, kept.of_kind(alike, pod, cache)
+        # Devices may serve other resources.
+        lacks = frozenset().union(*(why.status.lacks for why in {*rejected.values()})).intersection(NATIVE)
+        self._least_harm = kept.least_harm(pod, lacks, cache) if lacks else None
         self._best: Victims | None = None
         self._best_rank: Rank | None = None
         self.failed = Counter[Rejection]()
@@ -58,16 +62,26 @@ class Search:
 
         `best` then compares the other nodes with the best of these.
         """
-        likely = (
-            (bound, i)
-            for bound, i in self._by_harm.below(self._pod.spec.priority)
-            if might_help(self._rejected.get(self._cache.node_list[i].name))
-        )
-        for rank in islice(likely, FIRST_TRIES):
+        tries = 0
+        for rank in self._by_harm.below(self._pod.spec.priority):
             if self._best_rank and self._best_rank < rank:
                 return self._best  # all others have higher bounds
-            self._answer_of(rank[1])
-        return None
+            _, i = rank
+            if might_help(self._rejected.get(self._cache.node_list[i].name)) and self._may_be_best(i):
+                if tries == FIRST_TRIES:
+                    return None
+                tries += 1
+                self._answer_of(i)
+        return self._best
+
+    def _may_be_best(self, i: int) -> bool:
+        """Whether enough room can be made on the node with this index, with less harm than on the best."""
+        if not self._least_harm:
+            return True
+        node = self._cache.node_list[i]
+        nominated = self._cache.nominator.nominated_before_on(node.name, self._pod)
+        bound = self._least_harm.on(node, nominated)
+        return bound is not None and not (self._best_rank and self._best_rank < (bound, i))
 
     def best(self, enough: int) -> Victims | None:
         """Try nodes in the cache's order; returns the best candidate of all tries, None if there is none."""
@@ -83,7 +97,11 @@ class Search:
         for i in self.potential_nodes:
             if len(candidates) >= enough and any(not victims.violations for victims in candidates.values()):
                 break
-            if better_only and not self._by_harm.may_beat(self._best_rank, i):
+            if (
+                better_only
+                and self._best
+                and not (self._by_harm.may_beat(self._best_rank, i) and self._may_be_best(i))
+            ):
                 continue
             answer = self._answer_of(i)
             if isinstance(answer, Victims):

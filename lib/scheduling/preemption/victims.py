@@ -7,11 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.disruption_budgets import by_budget
+from lib.scheduling.node_info import NodeInfo, amount_left
+from lib.scheduling.resources import pod_requests
 from lib.scheduling.status import NodeError, Rejection, unschedulable
 
 WhyNot = Callable[[str], Rejection | None]
@@ -69,6 +72,28 @@ def least_harm(pods: Collection[Pod]) -> Harm | None:
     lowest = min(pod.spec.priority for pod in pods)
     latest = max(_started(pod) for pod in pods if pod.spec.priority == lowest)
     return Harm(0, lowest, lowest + 2**31, 1, -_at(latest))
+
+
+def least_harm_for_room(
+    node: NodeInfo, wanted: Iterable[tuple[str, int]], priority: int, nominated: Collection[Pod]
+) -> Harm | None:
+    """The least harm that preemption can do on a node if it must make this much room; None if it can't.
+
+    wanted: by resource. priority: of the pod that wants it. nominated: the pods for which room is kept, too.
+    """
+    potential = [pod for pod in node.pods if pod.spec.priority < priority]
+    needed = 1
+    for name, amount in wanted:
+        kept = sum(pod_requests(pod).get(name, 0) for pod in nominated)
+        lack = amount + kept - amount_left(node, name)
+        freed = accumulate(sorted((pod_requests(pod).get(name, 0) for pod in potential), reverse=True))
+        needed = max(needed, next((n for n, sum_ in enumerate(freed, 1) if sum_ >= lack), len(potential) + 1))
+    if needed > len(potential):
+        return None
+    fewest = sorted(pod.spec.priority for pod in potential)[:needed]
+    highest, times = fewest[-1], sorted(_started(pod) for pod in potential if pod.spec.priority == fewest[-1])
+    total = sum(each + 2**31 for each in fewest)
+    return Harm(0, highest, total, needed, -_at(times[-fewest.count(highest)]))
 
 
 def victims_on(

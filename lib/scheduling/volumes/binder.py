@@ -117,11 +117,15 @@ ORDER = (AFFINITY, NO_VOLUMES, NO_SPACE, NO_SUCH_VOLUMES)
 
 
 def can_be_used_everywhere(bound: list[PersistentVolumeClaim], storage: Storage) -> bool:
-    """Whether the volumes of bound claims exist, and none has a node affinity."""
+    """Whether the volumes of bound claims exist, and none has a node affinity or gets one as a CSI volume."""
     volumes = (storage.volumes.get(claim.spec.volume_name) for claim in bound)
-    return all(
-        volume and volume.required_nodes is None and plugin_of(volume.spec) is None for volume in volumes
-    )
+    try:
+        return all(
+            volume and volume.required_nodes is None and as_csi(volume).required_nodes is None
+            for volume in volumes
+        )
+    except TranslationError:  # where the plugin is migrated
+        return False
 
 
 def _why_not_bound(bound: list[PersistentVolumeClaim], node: NodeInfo, storage: Storage) -> list[str]:

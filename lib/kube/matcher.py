@@ -1,7 +1,7 @@
 """Selectors, compiled: how long a match takes depends on the labels, not on the size of the selector."""
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Set
 from itertools import repeat
 from typing import Generic, TypeVar
 
@@ -190,6 +190,11 @@ class Index(Generic[T]):
 
     def __init__(self) -> None:
         self._by_clue: dict[Clue, dict[Hashable, _Indexed[T]]] = {}
+
+    @property
+    def clues(self) -> Collection[Clue]:
+        """Labels of which one is there wherever a matcher matches."""
+        return self._by_clue.keys()
 
     def add(self, matcher: Matcher, key: Hashable, value: T) -> None:
         """Add a value. key: names it."""

@@ -6,15 +6,16 @@ kube-scheduler counts again for each pod, in parallel
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
 
-from lib.kube.matcher import Index, Matcher
+from lib.kube.matcher import Clue, Index, Matcher
 from lib.kube.objects import Pod, Requirement
 from lib.scheduling.affinity import KINDS, Namespaces, Term, Terms, terms_of
 from lib.scheduling.cache import Cache
 from lib.scheduling.kept import CountOfPods, Follower, NodeChange
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_limits import Comparisons
+from lib.scheduling.pods_by_label import pods_with
 from lib.scheduling.resources import add
 
 Counts = Mapping[str, int]
@@ -46,10 +47,12 @@ def pods_of_each(cache: Cache, terms: tuple[Term, ...]) -> ByTopology:
 class _PodsByTopology(CountOfPods):
     """Counts pods by topology key, and by its value."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, clues: Collection[Clue]) -> None:
+        """clues: labels of which each pod that counts has one."""
         self.counts: dict[str, dict[str, int]] = {}
         self._namespaces = cache.looked_up.namespaces
-        self._begin(cache)
+        for node, pod in pods_with(cache, clues):
+            self._count(node, pod, 1)
 
     def _amounts(self, pod: Pod) -> Mapping[str, int]:
         """What a pod counts, by topology key."""
@@ -73,7 +76,7 @@ class PodsOfAll(_PodsByTopology):
         self._keys = dict.fromkeys((term.topology_key for term in terms), 1)
         self._about: dict[str, bool] = {}
         """By namespace, whether all terms are about it."""
-        super().__init__(cache)
+        super().__init__(cache, [*self._matcher.clues] if self._matcher else ())
 
     def selects(self, pod: Pod) -> bool:
         """Whether all terms match a pod."""
@@ -120,7 +123,7 @@ class _PodsOfEach(_PodsByTopology):
                     self._keys.update(term.matcher.keys)
         self._alike: dict[Hashable, Mapping[str, int]] = {}
         self._comparisons = Comparisons()
-        super().__init__(cache)
+        super().__init__(cache, self._index.clues)
 
     def _amounts(self, pod: Pod) -> Mapping[str, int]:
         """The sum of the weights of the terms that match a pod, by their topology key."""

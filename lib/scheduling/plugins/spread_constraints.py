@@ -15,6 +15,7 @@ from lib.scheduling.kept import CountOfPods, NodeChange
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
+from lib.scheduling.pods_by_label import pods_with
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ class _MatchingPods(CountOfPods):
         self._namespace, self._selector = namespace, selector
         self._domains = domains.by_node if domains else None
         self.counts = {} if self._domains is None else dict.fromkeys(self._domains.values(), 0)
-        self._begin(cache)
+        for node, pod in pods_with(cache, [*selector.clues]):
+            self._count(node, pod, 1)
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """With domains, an updated node ends the counts, because it may be in another domain."""

@@ -17,7 +17,6 @@ from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, Unreacha
 from lib.kube.objects import Pod
 from lib.kube.pod_writes import bind, look_up, nominate, record
 from lib.kube.resource_claims import ReserveClaim
-from lib.kube.storage_writes import write_assumed
 from lib.kube.system import System
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
@@ -251,9 +250,11 @@ class Writes:
         pod, node_name = decision.pod, decision.node_name
         volumes = [write for write in decision.writes if not isinstance(write, ReserveClaim)]
         if volumes:
+            from lib.kube.storage_writes import write_assumed  # here, as few clusters need it
+
             yield from self._announce(pod, nominate(pod, node_name))
-        for volume in volumes:
-            self.cache.storage.written((yield from write_assumed(volume)))
+            for volume in volumes:
+                self.cache.storage.written((yield from write_assumed(volume)))
         if reserving := [write for write in decision.writes if isinstance(write, ReserveClaim)]:
             from lib.kube.claim_writes import announce_wait, reserve_claim  # here, as few clusters need them
             from lib.scheduling.devices.claims_of_pod import has_binding_conditions

@@ -6,16 +6,19 @@ LESSONS_REWRITE=1 scripts/test tests/test_lessons.py writes what is shown now in
 import os
 import re
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from conftest import EMBEDDED_KUBECONFIG
 from lessons import difference, rewrite
+from rich.console import Console
 
 from scripts.learning.bash import Bash
 from scripts.learning.checks import CHECKS
 from scripts.learning.lab import Lab, NotYetError, eventually
 from scripts.learning.made import check_made
+from scripts.learning.markdown import COLOURS, LessonText
 from scripts.learning.pages import Block, Lesson, lessons
 from scripts.learning.session import environment_for
 from scripts.servers.embedded import minicluster
@@ -119,6 +122,19 @@ def test_a_page_fits_a_terminal_of_80_columns(lesson: Lesson) -> None:
     lines = [line for block in blocks for line in block.splitlines()]
     prose = re.sub(r"(?ms)^```.*?^```$", "", lesson.source).splitlines()
     assert [line for line in lines if len(line) > WIDEST] + [line for line in prose if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_commands_are_shown_as_they_are_typed(width: int) -> None:
+    """From the first column to their last letter, so that a terminal's text can be copied into a shell."""
+    for step in (step for lesson in lessons() for step in lesson.steps):
+        printed = StringIO()
+        console = Console(width=width, file=printed, theme=COLOURS)
+        for part in (step.text, *step.hints):
+            console.print(LessonText(part), crop=False)
+        shown = f"\n{printed.getvalue()}"
+        typed = [*(block.commands for block in step.blocks), step.solution]
+        assert [commands for commands in typed if f"\n{commands}" not in shown] == []
 
 
 def test_every_task_is_asked_for_once_and_has_hints() -> None:

@@ -16,7 +16,7 @@ from scripts.learning.folder import PROGRESS, pages_folder, remove_logs
 from scripts.learning.keeper import session
 from scripts.learning.lab import Lab, LabError, NotYetError, eventually
 from scripts.learning.made import check_made
-from scripts.learning.markdown import LessonText
+from scripts.learning.markdown import COLOURS, LessonText
 from scripts.learning.pages import Step, lessons
 from scripts.learning.progress import Progress, find, following, preceding
 from scripts.learning.session import lab_of, run_shell, schedulers_of_shells
@@ -25,7 +25,7 @@ from scripts.servers.process import ending_with_all_it_starts
 PATIENCE = 3.0  # seconds; a check waits so long for changes that have begun
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-console = Console(highlight=False)
+console = Console(highlight=False, theme=COLOURS)
 LESSONS = lessons()
 
 
@@ -83,7 +83,7 @@ def go_on() -> None:
     except NotYetError as error:
         progress.save(PROGRESS)
         end = "" if str(error).endswith("?") else "."
-        console.print(f"[bold yellow]Not yet:[/] {error}{end}", soft_wrap=True)
+        console.print(f"[bold magenta]Not yet:[/] {error}{end}", soft_wrap=True)
         if isinstance(error, StillRunsError):
             raise typer.Exit(1) from None
         helps = (
@@ -152,7 +152,7 @@ def hint() -> None:
     last = progress.hints == len(hints)
     heading = "A solution" if last else f"Hint {progress.hints} of {len(hints) - 1}"
     console.print(f"[bold]{heading}[/]")
-    console.print(LessonText(hints[progress.hints - 1]))
+    console.print(LessonText(hints[progress.hints - 1]), crop=False)
     if last:
         console.print("[dim]learn run does this[/]")
 
@@ -315,7 +315,7 @@ def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> list[str]:
 def tell(sentences: list[str]) -> None:
     """Say what has become of a page's files."""
     for each in sentences:
-        console.print(each, style="yellow", soft_wrap=True)
+        console.print(each, style="magenta", soft_wrap=True)
 
 
 def show(step: Step) -> None:
@@ -326,10 +326,10 @@ def show(step: Step) -> None:
     footer = f"[dim]{where}: {what}, run, again, list, --help)[/]"
     lines = len(console.render_lines(text))
     if not console.is_terminal or lines + 2 < console.height or not shutil.which("less"):
-        console.print(text)
+        console.print(text, crop=False)
     else:
         with console.capture() as capture:
-            console.print(text)
+            console.print(text, crop=False)
         # -F, -E: less exits at the end of the page. -X: the page stays on the screen. -R: colours.
         subprocess.run(
             ["less", "-EFRX", "-Psspace\\: more, q\\: to the shell "], input=capture.get().encode()

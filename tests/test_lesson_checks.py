@@ -33,6 +33,7 @@ ALL = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
 BINDS = {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}
 POLLER = {"kind": "ServiceAccount", "name": "poller", "namespace": "poller"}
 OURS = {"annotations": {"poller/decision": '{"feasible":"3/3"}'}}
+SAYS_NODE1 = {"annotations": {**OURS["annotations"], "lab/prediction": "node1"}}
 LOW = {"value": 1000, "preemptionPolicy": "PreemptLowerPriority"}
 NEVER = {"value": 1000, "preemptionPolicy": "Never"}
 PORT = {"name": "main", "image": "nginx", "ports": [{"containerPort": 8099, "hostPort": 8099}]}
@@ -249,14 +250,13 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     ),
     (
         "medium_went_where_you_said",
-        [
-            pod(
-                "medium",
-                "node3",
-                metadata={"annotations": {**OURS["annotations"], "lab/prediction": "node1"}},
-            )
-        ],
-        "you said node1, and it went to node3",
+        [node("node1", CORDON), pod("medium", "node3", metadata=SAYS_NODE1)],
+        "you said node1, and it went to node3. NodeUnschedulable rejects node1: node(s) were unschedulable.",
+    ),
+    (
+        "medium_went_where_you_said",
+        [pod("busy", "node1", containers=[HALF]), pod("medium", "node3", metadata=SAYS_NODE1)],
+        "NodeResourcesFit gives node1 88 points, and node3 97.",
     ),
     (
         "tester_is_on_the_tainted_node",

@@ -18,7 +18,7 @@ from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches_node, selects, untolerated
 from lib.lazily import Lazy
 from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of
-from scripts.learning.probe import bound_by_script, placed_by_policy
+from scripts.learning.probe import bound_by_script, placed_by_policy, why_not_on
 from scripts.servers.process import ROOT
 
 if TYPE_CHECKING:
@@ -248,10 +248,9 @@ def predicted(lab: Lab, name: str) -> str:
     node = node_of(pod)
     require(node, f"you say that {name} will go to {said}. It has no node yet: let poller place it")
     require(decision_of(pod), f"pod {name} wasn't placed by poller")
-    require(
-        said == node,
-        f"you said {said}, and it went to {node}. Look at the table, then delete the pod and try again",
-    )
+    if said != node:
+        why = why_not_on(lab, pod, said)
+        raise NotYetError(f"you said {said}, and it went to {node}. {why} Delete the pod, and try again")
     require(
         not was_changed_after_its_placement(pod),
         f"pod {name} was changed after it was placed, so nobody knows what you said before. Delete it, create"

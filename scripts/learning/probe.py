@@ -95,3 +95,19 @@ def placed_by_policy(
         except (subprocess.TimeoutExpired, ValueError):
             return {}
     return {each["pod"].partition("/")[2]: each["node"] or each["message"] for each in answer["pods"]}
+
+
+def why_not_on(lab: Lab, pod: Json, node: str) -> str:
+    """Why a bound pod would not go to another node now: a sentence; empty if nothing speaks against it."""
+    name, own = pod["metadata"]["name"], node_of(pod)
+    command = [sys.executable, str(ROOT / "poller.py"), "why", name, "--output=json", f"--proxy={lab.proxy}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, cwd=ROOT)
+        nodes = json.loads(done.stdout)["nodes"]
+    except (subprocess.TimeoutExpired, ValueError):
+        return ""
+    if why := nodes[node].get("rejected_by"):
+        return f"{why} rejects {node}: {'; '.join(nodes[node]['reasons'])}."
+    scores, better = nodes[node]["scores"], nodes[own].get("scores", {})
+    less, plugin = min(((scores[each] - score, each) for each, score in better.items()), default=(0, ""))
+    return f"{plugin} gives {node} {scores[plugin]} points, and {own} {better[plugin]}." if less < 0 else ""

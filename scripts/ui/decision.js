@@ -27,6 +27,24 @@ export function tied(pod) {
   return numbers(decision.runnerUp).filter(([, total]) => total === decision.total).map(([name]) => name);
 }
 
+/** What each node was given, by name: {scores} or {rejected_by, reasons}; null if the annotation doesn't say. */
+export function nodesOf(pod) {
+  const nodes = decisionOf(pod)?.nodes;
+  return isObject(nodes) ? nodes : null;
+}
+
+/** Why a pod isn't on this node but on its own, with the numbers: one sentence. */
+export function whyNotOn(node, pod, nodes) {
+  const [other, own] = [nodes[node], nodes[pod.node]];
+  if (!isObject(other)) return `${node} was not looked at, as enough nodes fit.`;
+  if (other.rejected_by) return `${other.rejected_by} rejects ${node}: ${texts(other.reasons).join("; ")}.`;
+  const points = `${node} has ${sum(other.scores)} points, and ${pod.node} has ${sum(own?.scores)}`;
+  const less = numbers(own?.scores).map(([plugin, score]) => [plugin, other.scores?.[plugin] ?? 0, score])
+    .filter(([, mine, score]) => mine < score).sort((a, b) => b[2] - b[1] - a[2] + a[1]);
+  const parts = less.map(([plugin, mine, score]) => `${plugin} gives ${mine}, not ${score}`);
+  return `${points}${parts.length ? `: there ${listed(parts)}` : ""}.`;
+}
+
 /**
  * The explanation of a pod, as an array of elements.
  * `preempted`: events about pods that were evicted for it, or about its own eviction: {title, message, priority}.
@@ -46,7 +64,7 @@ export function explain(pod, {victims = [], preemption = null, asked = null} = {
     found.push(make("p", {class: "hint"}, "It has no annotation poller/decision, so nothing says why."));
     return found;
   }
-  const nodes = isObject(decision.nodes) ? decision.nodes : null;
+  const nodes = nodesOf(pod);
   if (nodes) found.push(...filters(nodes));
   else if (typeof decision.feasible === "string") found.push(make("p", {}, `Nodes that fit, of all: ${decision.feasible}.`));
   const scored = nodes ? scoresOf(nodes) : [[pod.node, decision.scores]].filter(([, scores]) => numbers(scores).length);

@@ -1,6 +1,7 @@
 // Predict mode: a pod that gets a node is hidden from the nodes until the reader has said where it will go.
 
-import {tied} from "./decision.js";
+import {why} from "./api.js";
+import {nodesOf, tied, whyNotOn} from "./decision.js";
 import {byId, make, say} from "./elements.js";
 
 const MAX_BUTTONS = 12; // with more nodes, there are no buttons beside the question: each node's box has one
@@ -92,6 +93,23 @@ export class Predict {
     this.changed();
     this.reveal(pod.uid);
     byId("question-next").focus();
+    if (node !== pod.node && !isTied) this.explain(pod, node, words);
+  }
+
+  /** Says why the guessed node was worse: by the pod's annotation or, if that is short, as poller would decide now. */
+  async explain(pod, node, words) {
+    let nodes = nodesOf(pod);
+    let when = "";
+    if (!nodes) {
+      when = "As things are now, ";
+      try {
+        nodes = (await why(pod.title)).nodes;
+      } catch (error) {
+        when = `Poller can't say why: ${error.message}`;
+      }
+    }
+    if (this.asking !== pod.uid) return;
+    say(byId("question-answer"), `${words} ${when}${nodes ? whyNotOn(node, pod, nodes) : ""}`);
   }
 
   next() {

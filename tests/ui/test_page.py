@@ -200,10 +200,11 @@ def test_text_from_the_api_stays_text(page: Page, cluster: Cluster) -> None:
 
 def test_predict_mode_asks_first_and_then_reveals(page: Page, cluster: Cluster) -> None:
     cluster.add_node("n1")
-    cluster.add_node("n2", cpu="1")
+    cluster.add_node("n2")
+    cluster.kubectl("taint", "node", "n2", "spot=true:PreferNoSchedule")
     page.get_by_label("Predict mode").check()
-    for name in ("first", "second"):
-        cluster.add_pod(name, nodeSelector={"kubernetes.io/hostname": "n1"})
+    for name, selector in (("first", "n1"), ("second", "n1"), ("third", "")):
+        cluster.add_pod(name, nodeSelector={"kubernetes.io/hostname": selector} if selector else {})
         expect(chip(page, name, "[data-lane=active]")).to_be_visible()
     assert cluster.poller("--bind-workers=1").returncode == 0  # one binding after the other
     question = page.locator("#question")
@@ -214,7 +215,10 @@ def test_predict_mode_asks_first_and_then_reveals(page: Page, cluster: Cluster) 
     expect(page.locator("#decision-body")).to_have_text("default/first: say first where it will go.")
 
     question.get_by_role("button", name="n2", exact=True).click()
-    expect(page.locator("#question-answer")).to_have_text("No: default/first is on n1, not on n2.")
+    expect(page.locator("#question-answer")).to_have_text(
+        "No: default/first is on n1, not on n2. As things are now, NodeAffinity rejects n2: node(s) didn't"
+        " match Pod's node affinity/selector."
+    )
     expect(chip(page, "first", "[data-node=n1]")).to_be_visible()
     expect(page.locator("#decision-body")).to_contain_text("It is on n1.")
     question.get_by_role("button", name="Next").click()
@@ -222,6 +226,14 @@ def test_predict_mode_asks_first_and_then_reveals(page: Page, cluster: Cluster) 
     page.get_by_role("button", name="Choose n1").click()
     expect(page.locator("#question-answer")).to_have_text("Right: default/second is on n1.")
     expect(page.locator("#score")).to_have_text("1 of 2 right")
+    question.get_by_role("button", name="Next").click()
+    question.get_by_role("button", name="n2", exact=True).click()
+    expect(page.locator("#question-answer")).to_have_text(
+        re.compile(
+            r"No: .* is on n1, not on n2. As things are now, n2 has \d+ points, and n1 has \d+: there"
+            r" TaintToleration gives 0, not 300\b"
+        )
+    )
 
 
 def test_the_slider_shows_what_was(page: Page, cluster: Cluster) -> None:

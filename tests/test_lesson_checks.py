@@ -64,16 +64,25 @@ Doing = Callable[[Cluster], None]
 
 
 def pod(name: str, node: str = "", labels: dict[str, str] | None = None, **rest: Any) -> Doing:
-    """A pod, bound to a node if one is named."""
+    """A pod, bound to a node if one is named; with nodeName, it is created with it."""
     metadata = {"labels": labels or {}, **rest.pop("metadata", {})}
-    spec = {**rest, **({"nodeName": node} if node else {})}
-    return lambda cluster: cluster.add_pod(name, metadata=metadata, **spec) and None
+
+    def do(cluster: Cluster) -> None:
+        cluster.add_pod(name, metadata=metadata, **rest)
+        if node:
+            bind(cluster, name, node)
+
+    return do
 
 
 def bind(cluster: Cluster, pod: str, node: str) -> None:
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}}
     path = f"/api/v1/namespaces/default/pods/{pod}/binding"
     cluster.post(path, {**binding, "target": {"kind": "Node", "name": node}})
+
+
+def a_node(name: str) -> Doing:
+    return lambda cluster: cluster.add_node(name, labels={"lab": "poller"})
 
 
 def node(name: str, patch: dict[str, Any]) -> Doing:
@@ -127,10 +136,10 @@ def db(how: str, skew: int = 1, counts: dict[str, str] | None = None, **rest: An
     return several(5, "db", labels={"app": "db"}, topologySpreadConstraints=constraints, **rest)
 
 
-def gang(node: str = "", size: str = "3") -> list[Doing]:
+def gang(node: str = "", size: str = "3", **rest: Any) -> list[Doing]:
     """Three pods of the group `training`."""
     metadata = {"annotations": {"poller/group-size": size}}
-    return several(3, "worker", node=node, labels={"poller/group": "training"}, metadata=metadata)
+    return several(3, "worker", node=node, labels={"poller/group": "training"}, metadata=metadata, **rest)
 
 
 def budget(available: int) -> Doing:
@@ -178,7 +187,7 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     ("web_is_on_the_second_node", [pod("web")], "pod web has no node yet"),
     ("web_is_on_the_second_node", [pod("web", "node1")], "pod web is on node1, not on node2"),
     ("web_is_on_the_second_node", [pod("web", "node2", metadata=OURS)], "was bound by poller"),
-    ("web_is_on_the_second_node", [pod("web", "node2")], "was created with a nodeName"),
+    ("web_is_on_the_second_node", [pod("web", nodeName="node2")], "was created with a nodeName"),
     ("a_pod_is_on_a_cordoned_node", [pod("a", "node1")], "no node is cordoned"),
     ("a_pod_is_on_a_cordoned_node", [node("node1", CORDON), pod("a", "node2")], "no new pod is on node1"),
     ("all_six_are_on_the_third_node", [node("node1", CORDON)], "node2 isn't cordoned"),
@@ -197,13 +206,13 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         [
             node("node1", CORDON),
             node("node2", CORDON),
-            *several(6, "six", labels={"app": "six"}, node="node3"),
+            *several(6, "six", labels={"app": "six"}, nodeName="node3"),
         ],
         "created with a nodeName",
     ),
-    ("more_is_placed_by_poller", [pod("picky"), pod("large")], "has 0 pods, not 3"),
+    ("more_is_placed", [pod("picky"), pod("large")], "has 0 pods, not 3"),
     (
-        "more_is_placed_by_poller",
+        "more_is_placed",
         [pod("picky"), pod("large", "node1"), *several(3, "sleep", labels={"app": "sleep"}, node="node1")],
         "without a node: picky",
     ),
@@ -215,7 +224,7 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     ),
     ("ssd_is_placed", [pod("ssd", "node1"), node("node1", SSD)], "asks for no label"),
     ("ssd_is_placed", [pod("ssd", "node2", **ASKS), node("node3", SSD)], "node2, which hasn't the label"),
-    ("ssd_is_placed", [pod("ssd", "node3", **ASKS), node("node3", SSD)], "wasn't placed by poller"),
+    ("ssd_is_placed", [pod("ssd", nodeName="node3", **ASKS), node("node3", SSD)], "created with a nodeName"),
     (
         "ssd_is_placed",
         [pod("ssd", "node1", **ASKS, metadata=OURS), node("node1", SSD)],
@@ -239,8 +248,8 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     ),
     (
         "tester_is_on_the_tainted_node",
-        [node("node2", TAINT), pod("heavy", "node2"), pod("tester", "node2")],
-        "wasn't placed by poller",
+        [node("node2", TAINT), pod("heavy", "node2"), pod("tester", nodeName="node2")],
+        "created with a nodeName",
     ),
     ("medium_went_where_you_said", [pod("medium")], "has no annotation lab/prediction"),
     (
@@ -281,7 +290,11 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         [pod("modest", "node2", metadata=OURS), pod("miser"), event("FailedScheduling", "miser", "no cpu")],
         'doesn\'t say "too dear", but: no cpu',
     ),
-    ("the_follower_is_beside_the_leader", [pod("follower", "node1")], "hasn't tried pod follower in vain"),
+    (
+        "the_follower_is_beside_the_leader",
+        [pod("follower", "node1")],
+        "no scheduler has tried this pod follower in vain",
+    ),
     (
         "the_follower_is_beside_the_leader",
         [
@@ -312,18 +325,32 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     (
         "the_follower_is_beside_the_leader",
         [
-            pod("follower", "node1", affinity=BESIDE_A_LEADER),
+            pod("follower", nodeName="node1", affinity=BESIDE_A_LEADER),
             event("FailedScheduling", "follower"),
             pod("leader", "node1", {"app": "leader"}),
         ],
-        "pod follower wasn't placed by poller",
+        "created with a nodeName",
     ),
     ("the_gate_is_open", [pod("gated")], "has no node yet"),
-    ("the_gate_is_open", [pod("gated", "node1")], "wasn't placed by poller"),
+    ("the_gate_is_open", [pod("gated", nodeName="node1")], "created with a nodeName"),
+    ("the_gate_is_open", [pod("gated", "node1")], "this pod gated never had a gate"),
     ("the_gang_is_placed", several(2, "worker", labels={"poller/group": "training"}), "it needs 3"),
     ("the_gang_is_placed", gang(size="2"), "that the group has 3 pods"),
     ("the_gang_is_placed", gang(), "without a node: worker-0, worker-1, worker-2"),
-    ("the_gang_is_placed", gang("node1"), "not placed by poller: worker-0"),
+    (
+        "the_gang_is_placed",
+        gang(nodeName="node1"),
+        "created with a nodeName, and not bound by a scheduler: worker-0",
+    ),
+    (
+        "the_gang_is_placed",
+        [
+            *gang("node1")[:2],
+            lambda _: time.sleep(1.1),  # the API's times are whole seconds
+            *gang("node1")[2:],
+        ],
+        "worker-0 got its node before worker-2 existed",
+    ),
     ("polite_waits", [], "there is no priority class lab-polite"),
     ("polite_waits", [priority_class("lab-polite", **LOW)], "take others' place"),
     ("polite_waits", [priority_class("lab-polite", **NEVER), pod("polite")], "is of the class None"),
@@ -424,17 +451,20 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     ),
     ("best_fit_is_beaten", [], "there is no file"),
     ("both_pods_have_a_gpu", [], "there is no pod train"),
-    ("both_pods_have_a_gpu", [pod("train", "node1")], "pod train wasn't placed by poller"),
-    ("both_pods_have_a_gpu", [pod("train", "node1", metadata=OURS)], "pod train doesn't use the claim train"),
+    ("both_pods_have_a_gpu", [pod("train", nodeName="node1")], "created with a nodeName"),
+    ("both_pods_have_a_gpu", [pod("train", "node1")], "pod train doesn't use the claim train"),
     (
         "fast_is_on_the_best_of_all",
-        [pod("fast", "node1", metadata=OURS, nodeSelector={"lab-disk": "ssd"})],
+        [pod("fast", "node1", nodeSelector={"lab-disk": "ssd"})],
         "pod fast requires a node now",
     ),
     (
         "fast_is_on_the_best_of_all",
-        [pod("fast", "node1", metadata={"annotations": {"poller/decision": '{"feasible":"3/9"}'}})],
-        "poller looked at 3 of 9 nodes: it was luck",
+        [
+            a_node("lab-200"),
+            pod("fast", "lab-200", metadata={"annotations": {"poller/decision": '{"feasible":"3/4"}'}}),
+        ],
+        "poller looked until it had 3 of the 4 nodes that fit: that lab-200 is one of them was luck",
     ),
 ]
 
@@ -448,6 +478,40 @@ def test_a_check_says_what_is_wrong(
     with pytest.raises(NotYetError) as told:
         CHECKS[task](Lab(cluster.server, own=True, folder=tmp_path))
     assert words in str(told.value)
+
+
+def gated_no_more(cluster: Cluster) -> None:
+    pod("gated", schedulingGates=[{"name": "a/b"}])(cluster)
+    cluster.patch("/api/v1/namespaces/default/pods/gated", {"spec": {"schedulingGates": None}})
+    bind(cluster, "gated", "node1")
+
+
+PREDICTED = {"annotations": {"lab/prediction": "node1"}}
+BY_OTHERS: list[tuple[str, list[Doing], str]] = [
+    ("medium_went_where_you_said", [pod("medium", "node1", metadata=PREDICTED)], "there it went"),
+    (
+        "medium_went_where_you_said",
+        [pod("busy", "node1", containers=[HALF]), pod("medium", "node1", metadata=PREDICTED)],
+        "medium is on node1; by kube-scheduler's scores, node2, node3 is best",
+    ),
+    ("the_gate_is_open", [gated_no_more], "the gate is open"),
+    ("the_gang_is_placed", gang("node1"), "all 3 pods of the group have a node"),
+    ("fast_is_on_the_best_of_all", [a_node("lab-200"), pod("fast", "lab-200")], "the best of all nodes"),
+]
+
+
+@pytest.mark.parametrize(("task", "doings", "words"), BY_OTHERS)
+def test_the_work_of_a_scheduler_in_another_language_is_seen(
+    cluster: Cluster, tmp_path: Path, task: str, doings: list[Doing], words: str
+) -> None:
+    for do in doings:
+        do(cluster)
+    lab = Lab(cluster.server, own=True, folder=tmp_path)
+    try:
+        said = CHECKS[task](lab)
+    except NotYetError as error:
+        said = str(error)
+    assert words in said
 
 
 POLICY = """

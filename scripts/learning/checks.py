@@ -18,7 +18,13 @@ from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches_node, selects, untolerated
 from lib.lazily import Lazy
 from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of
-from scripts.learning.probe import bound_by_script, placed_by_policy, why_not_on
+from scripts.learning.probe import (
+    best_nodes,
+    bound_by_script,
+    fitting_nodes,
+    placed_by_policy,
+    why_not_on,
+)
 from scripts.servers.process import ROOT
 
 if TYPE_CHECKING:
@@ -89,6 +95,32 @@ def was_created_with_a_node(pod: Json) -> bool:
     return any("f:nodeName" in note.get("f:spec", {}) for note in notes)
 
 
+def require_placed(*pods: Json) -> None:
+    """NotYetError if a pod has no node, or was created with one, so that no scheduler was needed."""
+    waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
+    require(not waiting, f"without a node: {', '.join(waiting)}")
+    created = [pod["metadata"]["name"] for pod in pods if was_created_with_a_node(pod)]
+    require(
+        not created,
+        f"created with a nodeName, and not bound by a scheduler: {', '.join(created)}. Create it without one",
+    )
+
+
+def placed_at(pod: Json) -> datetime:
+    """When a pod was bound."""
+    conditions = pod["status"]["conditions"]
+    return next(_time(each["lastTransitionTime"]) for each in conditions if each["type"] == "PodScheduled")
+
+
+def failures(lab: Lab, pod: Json) -> list[str]:
+    """What events say of attempts at this pod that failed, not at an earlier one of its name."""
+    return [
+        str(event.get("message"))
+        for event in lab.events("FailedScheduling", pod["metadata"]["name"])
+        if event["involvedObject"].get("uid") in (None, pod["metadata"]["uid"])
+    ]
+
+
 # --- 3: a loop in bash ------------------------------------------------------------------------------------
 
 
@@ -111,15 +143,12 @@ def all_six_are_on_the_third_node(lab: Lab) -> str:
         require(nodes[name]["spec"].get("unschedulable"), f"{name} isn't cordoned any more")
     pods = lab.pods("app=six")
     require(len(pods) == 6, f"there are {len(pods)} pods with the label app=six, not 6")
-    waiting = [pod for pod in pods if not node_of(pod)]
-    require(not waiting, f"{len(waiting)} of the six have no node yet")
+    require_placed(*pods)
     wrong = sorted({node_of(pod) for pod in pods} - {wanted})
     require(
         not wrong, f"some of the six are on {' and '.join(wrong)}: delete them, and look at the script again"
     )
     require(not any(decision_of(pod) for pod in pods), "it was poller that has placed them")
-    by_hand = [pod["metadata"]["name"] for pod in pods if was_created_with_a_node(pod)]
-    require(not by_hand, f"created with a nodeName, and not bound by a script: {', '.join(by_hand)}")
     script = lab.folder / "scheduler.sh"
     require(script.is_file(), "there is no .lab/scheduler.sh: which script has placed them?")
     other = others[0]
@@ -148,17 +177,15 @@ def is_ready(pod: Json) -> bool:
 
 
 @task
-def more_is_placed_by_poller(lab: Lab) -> str:
-    """The pods of more.yaml run, and poller has placed them."""
+def more_is_placed(lab: Lab) -> str:
+    """The pods of more.yaml run, and a scheduler has placed them that says so."""
     pods = [lab.pod("picky"), lab.pod("large"), *lab.pods("app=sleep")]
     require(len(pods) == 5, f"the Deployment sleep has {len(pods) - 2} pods, not 3")
-    waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
-    require(not waiting, f"without a node: {', '.join(waiting)}")
-    others = [pod["metadata"]["name"] for pod in pods if not decision_of(pod)]
-    require(not others, f"not placed by poller: {', '.join(others)}")
+    require_placed(*pods)
     require(all(map(is_ready, pods)), "they have nodes, but not all of them run yet")
     told = {event["involvedObject"]["name"] for event in lab.events("Scheduled")}
-    require({pod["metadata"]["name"] for pod in pods} <= told, "not all of them have an event yet")
+    silent = {pod["metadata"]["name"] for pod in pods} - told
+    require(not silent, f"no event says who placed {', '.join(sorted(silent))}")
     return "all five run, and each has an event that says who placed it."
 
 
@@ -179,7 +206,7 @@ def ssd_is_placed(lab: Lab) -> str:
     )
     require("lab-disk" in pod["spec"].get("nodeSelector", {}), "pod ssd asks for no label any more")
     require(node_of(pod) in labelled, f"pod ssd is on {node_of(pod)}, which hasn't the label")
-    require(decision_of(pod), "pod ssd wasn't placed by poller")
+    require_placed(pod)
     first, second, *_ = the_nodes(lab)
     nodes = lab.nodes()
     require(
@@ -200,7 +227,7 @@ def tester_is_on_the_tainted_node(lab: Lab) -> str:
     require(node_of(heavy) == wanted, f"pod heavy isn't on {wanted} any more: learn again puts it there")
     pod, node = lab.bound("tester")
     require(node == wanted, f"pod tester is on {node}: it may go to {wanted}, but nothing draws it there")
-    require(decision_of(pod), "pod tester wasn't placed by poller")
+    require_placed(pod)
     known = msgspec.convert(pod, objects.Pod, dec_hook=decode_hook)
     there = [msgspec.convert(taint, objects.Taint) for taint in taints]
     repelled = untolerated(known, there, ("NoSchedule", "NoExecute"))
@@ -240,17 +267,22 @@ def picky_went_where_it_prefers(lab: Lab) -> str:
 
 
 def predicted(lab: Lab, name: str) -> str:
-    """A pod that poller placed on the node that an annotation had predicted."""
+    """A pod that a scheduler, as good as kube-scheduler, placed where an annotation had predicted."""
     pod = lab.pod(name)
     said = pod["metadata"].get("annotations", {}).get("lab/prediction")
     require(said, f"pod {name} has no annotation lab/prediction: where do you think it will go?")
     require(said in lab.nodes(), f"there is no node {said}: {', '.join(the_nodes(lab))}")
     node = node_of(pod)
     require(node, f"you say that {name} will go to {said}. It has no node yet: let poller place it")
-    require(decision_of(pod), f"pod {name} wasn't placed by poller")
+    require_placed(pod)
     if said != node:
         why = why_not_on(lab, pod, said)
         raise NotYetError(f"you said {said}, and it went to {node}. {why} Delete the pod, and try again")
+    if not decision_of(pod):
+        best = best_nodes(lab, pod)
+        require(
+            node in best, f"pod {name} is on {node}; by kube-scheduler's scores, {', '.join(best)} is best"
+        )
     require(
         not was_changed_after_its_placement(pod),
         f"pod {name} was changed after it was placed, so nobody knows what you said before. Delete it, create"
@@ -277,10 +309,10 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
     wanted = the_nodes(lab)[1]
     require(node == wanted, f"pod modest is on {node}, which costs more than it wants to pay")
     scores = (decision_of(pod) or {}).get("scores", {})
-    require(decision_of(pod), "pod modest wasn't placed by poller")
+    require_placed(pod)
     miser = lab.pod("miser")
     require(not node_of(miser), f"pod miser is on {node_of(miser)}, which costs more than it wants to pay")
-    told = [event["message"] for event in lab.events("FailedScheduling", "miser")]
+    told = failures(lab, miser)
     require(told, "poller hasn't tried pod miser yet")
     said = f'the event of pod miser doesn\'t say "too dear", but: {told[-1]}'
     require(any("too dear" in words for words in told), said)
@@ -324,7 +356,7 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
 def the_follower_is_beside_the_leader(lab: Lab) -> str:
     """`follower` was tried in vain, and then placed beside a pod with the label app=leader."""
     follower = lab.pod("follower")
-    require(lab.events("FailedScheduling", "follower"), "poller hasn't tried pod follower in vain yet")
+    require(failures(lab, follower), "no scheduler has tried this pod follower in vain yet")
     require(
         "podAffinity" in follower["spec"].get("affinity", {}),
         "pod follower doesn't ask for a leader any more",
@@ -334,7 +366,7 @@ def the_follower_is_beside_the_leader(lab: Lab) -> str:
     require(leaders, "no other pod with the label app=leader has a node: nobody can be one's own leader")
     require(node_of(follower), "pod follower has no node yet; does poller run?")
     require(node_of(follower) in leaders, f"pod follower is on {node_of(follower)}, without a leader")
-    require(decision_of(follower), "pod follower wasn't placed by poller")
+    require_placed(follower)
     return f"pod follower was woken, and is on {node_of(follower)}, beside its leader."
 
 
@@ -345,7 +377,10 @@ def the_gate_is_open(lab: Lab) -> str:
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     require(not gates, f"pod gated still has the gate {', '.join(gates)}")
     require(node_of(pod), "the gate is open, but pod gated has no node yet: let poller place it")
-    require(decision_of(pod), "pod gated wasn't placed by poller")
+    require_placed(pod)
+    # Each change of its spec counts; before 1.33 nothing counts them.
+    never_gated = pod["metadata"].get("generation") == 1
+    require(not never_gated, "this pod gated never had a gate: learn again makes the one that has")
     return f"the gate is open, and pod gated is on {node_of(pod)}."
 
 
@@ -359,10 +394,13 @@ def the_gang_is_placed(lab: Lab) -> str:
     require(len(members) >= 3, f"the group training has {len(members)} pods; it needs 3")
     sizes = {(pod["metadata"].get("annotations") or {}).get("poller/group-size") for pod in members}
     require(sizes == {"3"}, "not each of them says in its annotation that the group has 3 pods")
-    waiting = [pod["metadata"]["name"] for pod in members if not node_of(pod)]
-    require(not waiting, f"without a node: {', '.join(waiting)}")
-    others = [pod["metadata"]["name"] for pod in members if not decision_of(pod)]
-    require(not others, f"not placed by poller: {', '.join(others)}")
+    require_placed(*members)
+    first, last = min(members, key=placed_at), max(members, key=_created)
+    require(
+        placed_at(first) >= _created(last),
+        f"pod {first['metadata']['name']} got its node before {last['metadata']['name']} existed: a gang is"
+        " placed together. learn again starts over",
+    )
     return f"all {len(members)} pods of the group have a node."
 
 
@@ -383,7 +421,7 @@ def polite_waits(lab: Lab) -> str:
     ports = [port.get("hostPort") for each in pod["spec"]["containers"] for port in each.get("ports") or ()]
     require(8099 in ports, "pod polite doesn't want port 8099 of its node")
     require(not node_of(pod), f"pod polite is on {node_of(pod)}: there was room. learn again fills it")
-    require(lab.events("FailedScheduling", "polite"), "poller hasn't tried pod polite yet")
+    require(failures(lab, pod), "no scheduler has tried this pod polite yet")
     require(not victims_of(lab, pod), "pod polite has taken somebody's place")
     return "pod polite waits, and nobody had to go."
 
@@ -461,13 +499,7 @@ def was_placed_in_the_pod(lab: Lab, pod: Json) -> bool:
     """Whether a pod was bound while as-in-the-pod.sh ran. Known only where the cluster has our clock."""
     if not lab.own:
         return True
-    at = datetime.fromisoformat(
-        next(
-            each["lastTransitionTime"]
-            for each in pod["status"]["conditions"]
-            if each["type"] == "PodScheduled" and each["status"] == "True"
-        )
-    )
+    at = placed_at(pod)
     file = lab.folder / IN_THE_POD
     lines = file.read_text().splitlines() if file.is_file() else []
     times = [[datetime.fromisoformat(word).astimezone(UTC) for word in line.split()] for line in lines]
@@ -525,9 +557,7 @@ def all_four_of_api_run(lab: Lab) -> str:
         request = (resources.get("requests") or {}).get("cpu", "0")
         require(_milli(request) <= 1000, f"a pod still reserves {request} of cpu")
         require(_milli(request) >= 500, f"a pod reserves {request} of cpu, but usually it uses half a cpu")
-    waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
-    require(not waiting, f"without a node: {', '.join(waiting)}")
-    require(all(map(decision_of, pods)), "they weren't all placed by poller")
+    require_placed(*pods)
     return "all four have a node: each reserves less, and may still use 3 cpu."
 
 
@@ -569,8 +599,7 @@ def five_of_db_are_spread(lab: Lab) -> str:
         require(
             not selects(selector, {"app": "other"}), "the constraint's labelSelector counts other pods, too"
         )
-    waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
-    require(not waiting, f"without a node: {', '.join(waiting)}")
+    require_placed(*pods)
     counts = Counter(map(node_of, pods))
     numbers = [counts[name] for name in the_nodes(lab)]
     require(max(numbers) - min(numbers) <= 1, f"the nodes have {numbers} of them")
@@ -600,7 +629,7 @@ def store_is_beside_its_disk(lab: Lab) -> str:
     require("data" in claims, "pod store has lost its claim: it would run without its data")
     request = pod["spec"]["containers"][0].get("resources", {}).get("requests", {}).get("cpu", "0")
     require(_milli(request) == 2000, f"pod store requests {request} of cpu, not 2")
-    require(decision_of(pod), "pod store wasn't placed by poller")
+    require_placed(pod)
     _, elsewhere = lab.bound("heavy")
     require(elsewhere in others, f"pod heavy is on {elsewhere}, too: 5 of 4 cpu are reserved there")
     return f"pod store is on {node}, where its disk is."
@@ -648,12 +677,16 @@ def _replaced_early(lab: Lab, pods: list[Json]) -> bool:
     changes = [_time(each["time"]) for each in people if each.get("subresource") != "status"]
     if not changes:
         return False
-    begun = _time(deployment["metadata"]["creationTimestamp"]) + AT_ONCE
-    return any(begun < _time(pod["metadata"]["creationTimestamp"]) < max(changes) for pod in pods)
+    begun = _created(deployment) + AT_ONCE
+    return any(begun < _created(pod) < max(changes) for pod in pods)
 
 
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+def _created(thing: Json) -> datetime:
+    return _time(thing["metadata"]["creationTimestamp"])
 
 
 # --- 16: two schedulers -----------------------------------------------------------------------------------
@@ -690,9 +723,8 @@ def the_schedulers_share_no_node(lab: Lab) -> str:
                 app == "theirs" or repelled or not _is_drawn_to(known, nodes[third]),
                 f"pod {name} tolerates the taint of {third}, so it may go there",
             )
-            require(node_of(pod), f"pod {name} has no node yet")
+            require_placed(pod)
             require(node_of(pod) in allowed, f"pod {name} is on {node_of(pod)}")
-            require(decision_of(pod), f"pod {name} wasn't placed by poller")
     return f"theirs are on {third}, ours elsewhere, and that is a rule."
 
 
@@ -713,21 +745,22 @@ def _is_drawn_to(pod: objects.Pod, node: objects.Node) -> bool:
 def fast_is_on_the_best_of_all(lab: Lab) -> str:
     """`fast` is on the node with the disk, of its own choice, and all nodes were looked at."""
     pod, node = lab.bound("fast")
-    decision = decision_of(pod)
-    require(decision, "pod fast wasn't placed by poller")
-    assert decision is not None
+    require_placed(pod)
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     require(
         not pod["spec"].get("nodeSelector")
         and "requiredDuringSchedulingIgnoredDuringExecution" not in affinity,
         "pod fast requires a node now; it is to prefer one only",
     )
-    found, _, of = str(decision.get("feasible", "")).partition("/")
-    require(
-        found == of, f"poller looked at {found} of {of} nodes: it was luck. Delete the pod, and try again"
-    )
     require(node == "lab-200", f"pod fast is on {node}, not on lab-200")
-    return f"pod fast is on {node}, the best of all {of} nodes."
+    if decision := decision_of(pod):
+        found, fit = int(decision["feasible"].partition("/")[0]), fitting_nodes(lab, pod)
+        require(
+            found >= fit,
+            f"poller looked until it had {found} of the {fit} nodes that fit: that lab-200 is one of them was"
+            " luck. Delete the pod, and try again",
+        )
+    return f"pod fast is on {node}, the best of all nodes."
 
 
 # --- 18: a day of a real cluster --------------------------------------------------------------------------
@@ -754,7 +787,7 @@ def both_pods_have_a_gpu(lab: Lab) -> str:
     devices = {}
     for name in ("train", "second"):
         pod, _ = lab.bound(name)
-        require(decision_of(pod), f"pod {name} wasn't placed by poller")
+        require_placed(pod)
         named = [each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims") or ()]
         require(named == [name], f"pod {name} doesn't use the claim {name}")
         claim = lab.get(f"{RESOURCE_CLAIMS}/{name}") or {}

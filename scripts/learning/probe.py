@@ -5,19 +5,22 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from scripts.learning.lab import DEFAULT, Json, Lab, node_of
+from scripts.learning.lab import DEFAULT, Json, Lab, LabError, node_of
 from scripts.servers.process import ROOT, ending_with_all_it_starts
 
 SCHEDULER = "lab-probe"
 OWN_SCHEDULER = "my-scheduler"
 """A script that takes no arguments places the pods of this one."""
 
-PODS = ("lab-probe-1", "lab-probe-2")
-LONGEST = 10.0  # seconds
+LONGEST = 10.0
+"""Seconds for a script to bind two pods."""
+
+LONGEST_ANSWER = 60.0
+"""Seconds for poller to answer a question, also on a busy machine, or with a slow policy."""
 
 
 def bound_by_script(lab: Lab, script: Path, *, free: str, cordoned: str) -> set[str]:
@@ -25,36 +28,40 @@ def bound_by_script(lab: Lab, script: Path, *, free: str, cordoned: str) -> set[
 
     Empty if it doesn't bind both within LONGEST. Afterwards the cordons are as before, and the pods gone.
     """
+    schedulers = (SCHEDULER, SCHEDULER, OWN_SCHEDULER, OWN_SCHEDULER)
+    pods = [_pod(f"lab-probe-{number}", scheduler) for number, scheduler in enumerate(schedulers)]
+    paths = [f"{DEFAULT}/pods/{pod['metadata']['name']}" for pod in pods]
     lab.cordon(free, False)
     lab.cordon(cordoned, True)
     try:
-        return _bound(lab, script, SCHEDULER) or _bound(lab, script, OWN_SCHEDULER)
-    finally:
-        lab.cordon(free, True)
-        lab.cordon(cordoned, False)
-
-
-def _bound(lab: Lab, script: Path, scheduler: str) -> set[str]:
-    """The nodes to which the script binds two pods that name this scheduler."""
-    try:
-        for name in PODS:
-            lab.create(f"{DEFAULT}/pods", _pod(name, scheduler))
-        command = ["bash", str(script), lab.proxy, scheduler]
+        for pod in pods:
+            lab.create(f"{DEFAULT}/pods", pod)
+        first = script.read_text(errors="replace").partition("\n")[0]
+        interpreter = first.removeprefix("#!").split() if first.startswith("#!") else ["bash"]
+        command = [*interpreter, str(script), lab.proxy, SCHEDULER]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": os.environ}
         with ending_with_all_it_starts(command, **quiet):
             deadline = time.monotonic() + LONGEST
             while time.monotonic() < deadline:
-                pods = [lab.pod(name) for name in PODS]
-                if all(map(node_of, pods)):
-                    by_poller = any(
-                        "poller/decision" in pod["metadata"].get("annotations", {}) for pod in pods
-                    )
-                    return set() if by_poller else {node_of(pod) for pod in pods}
+                of_argument, own = _nodes_of(lab, paths[:2]), _nodes_of(lab, paths[2:])
+                if of_argument:
+                    return of_argument
+                if own:  # unless another scheduler has done that: the script may serve its argument yet
+                    deadline = min(deadline, time.monotonic() + LONGEST / 4)
                 time.sleep(0.2)
-        return set()
+        return own
     finally:
-        for name in PODS:
-            lab.delete(f"{DEFAULT}/pods/{name}")
+        for path in paths:
+            lab.delete(path)
+        lab.cordon(free, True)
+        lab.cordon(cordoned, False)
+
+
+def _nodes_of(lab: Lab, paths: Sequence[str]) -> set[str]:
+    """The nodes of these pods; empty if one has none, or poller has bound it."""
+    pods = [lab.get(path) or {"spec": {}, "metadata": {}} for path in paths]
+    by_poller = any("poller/decision" in pod["metadata"].get("annotations", {}) for pod in pods)
+    return {node_of(pod) for pod in pods} if all(map(node_of, pods)) and not by_poller else set()
 
 
 def _pod(name: str, scheduler: str, annotations: Mapping[str, str] | None = None) -> Json:
@@ -73,7 +80,7 @@ def placed_by_policy(
     """Where a policy would put pods at these prices: by name the node, or why none.
 
     most: the pods' names, each with its highest price. Nothing is written to the cluster. Empty if the policy
-    can't be loaded, or takes longer than LONGEST.
+    can't be loaded, or takes longer than LONGEST_ANSWER.
     """
     nodes = [lab.nodes()[name] for name in prices]
     for node in nodes:
@@ -90,7 +97,7 @@ def placed_by_policy(
         question = ["try", f"--from={cluster}", f"--filename={manifests}"]
         command = [sys.executable, str(ROOT / "poller.py"), *question, *more]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, cwd=ROOT)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_ANSWER, cwd=ROOT)
             answer = json.loads(done.stdout)
         except (subprocess.TimeoutExpired, ValueError):
             return {}
@@ -99,15 +106,33 @@ def placed_by_policy(
 
 def why_not_on(lab: Lab, pod: Json, node: str) -> str:
     """Why a bound pod would not go to another node now: a sentence; empty if nothing speaks against it."""
-    name, own = pod["metadata"]["name"], node_of(pod)
-    command = [sys.executable, str(ROOT / "poller.py"), "why", name, "--output=json", f"--proxy={lab.proxy}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, cwd=ROOT)
-        nodes = json.loads(done.stdout)["nodes"]
-    except (subprocess.TimeoutExpired, ValueError):
+    nodes, own = _ask_why(lab, pod), node_of(pod)
+    if node not in nodes:
         return ""
     if why := nodes[node].get("rejected_by"):
         return f"{why} rejects {node}: {'; '.join(nodes[node]['reasons'])}."
-    scores, better = nodes[node]["scores"], nodes[own].get("scores", {})
+    scores, better = nodes[node]["scores"], nodes.get(own, {}).get("scores", {})
     less, plugin = min(((scores[each] - score, each) for each, score in better.items()), default=(0, ""))
     return f"{plugin} gives {node} {scores[plugin]} points, and {own} {better[plugin]}." if less < 0 else ""
+
+
+def best_nodes(lab: Lab, pod: Json) -> list[str]:
+    """The nodes to one of which poller would bind a pod now."""
+    totals = {name: each["total"] for name, each in _ask_why(lab, pod).items() if "total" in each}
+    return [name for name, total in totals.items() if total == max(totals.values())]
+
+
+def fitting_nodes(lab: Lab, pod: Json) -> int:
+    """On how many nodes a pod would fit now."""
+    return sum("total" in each for each in _ask_why(lab, pod).values())
+
+
+def _ask_why(lab: Lab, pod: Json) -> dict[str, Json]:
+    """What `poller.py why` says of each node for a pod, as if it had none. LabError when it can't say."""
+    command = [sys.executable, str(ROOT / "poller.py"), "why", pod["metadata"]["name"], "--output=json"]
+    try:
+        command.append(f"--proxy={lab.proxy}")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_ANSWER, cwd=ROOT)
+        return dict(json.loads(done.stdout)["nodes"])
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        raise LabError(f"poller.py why can't be asked: {error}") from error

@@ -13,6 +13,7 @@ import yaml
 
 from lib.service.policies import load_policy
 from scripts.grading.best import Best, _estimated, _tried
+from scripts.grading.hand_in import shapes_of
 from scripts.grading.marks import Mark, mark
 from scripts.grading.scenario import Scenario
 from scripts.grading.trial import Limits, Task, Trial, run
@@ -167,6 +168,13 @@ def test_a_hidden_cluster_has_the_same_shape_and_no_name_of_the_open_one() -> No
         assert not {*one.nodes} & {*scenario.nodes}
         assert all(name in one.nodes for name in [*one.expect.avoid, *one.running.values()])
         assert {each.of for each in one.expect.spread} <= {each["metadata"]["name"] for each in one.manifests}
+
+
+def test_it_is_told_how_far_the_search_for_hidden_clusters_is() -> None:
+    told: list[str] = []
+    shapes = shapes_of(Scenario(SAVE_MONEY), 1, 2, told.append)
+    assert [told[0], len(shapes)] == ["hidden cluster 1 of 2: trying shape 1 of at most 30", 2]
+    assert any(each.startswith("hidden cluster 2 of 2") for each in told)
 
 
 def marks_on(cluster: Scenario, policy: Path) -> tuple[Mark, ...]:

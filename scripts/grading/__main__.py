@@ -11,7 +11,7 @@ from rich.progress import track
 
 from lib.questions.errors import QuestionError
 from scripts.grading.contest import FILE as CONTEST, Contest, Entry
-from scripts.grading.hand_in import grade_all, hand_ins
+from scripts.grading.hand_in import grade_all, hand_ins, shapes_of
 from scripts.grading.kernel import has_walls
 from scripts.grading.outputs import FOR_ONE, OUTPUTS, ResultFormat, report
 from scripts.grading.ranking import beats, page, ranking
@@ -79,8 +79,10 @@ def grade(
     try:
         read = Scenario(scenario)
         clusters = read.hidden.clusters if hidden is None else hidden
-        found = grade_all(read, hand_ins(policies), seed, Limits(seconds, memory), clusters)
         console = Console(stderr=True)
+        with console.status("hidden clusters") as status:
+            shapes = shapes_of(read, seed, clusters, status.update)
+        found = grade_all(read, hand_ins(policies), seed, Limits(seconds, memory), shapes)
         results = [*track(found, "grading", len(policies) + 1, console=console, transient=True)]
     except (ScenarioError, QuestionError) as error:
         raise typer.BadParameter(str(error), param_hint="--scenario") from None

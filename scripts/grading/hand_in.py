@@ -16,7 +16,7 @@ from scripts.grading.marks import Mark, Marks, mark, most_points
 from scripts.grading.remote_policy import MAX_POLICY
 from scripts.grading.scenario import Scenario
 from scripts.grading.trial import CHANCE, Limits, run
-from scripts.grading.variation import renamed, shaped_like
+from scripts.grading.variation import TRIES, renamed, shaped_like
 
 T = TypeVar("T")
 
@@ -91,9 +91,12 @@ def hand_ins(policies: Sequence[Path]) -> list[HandIn]:
 
 
 def grade_all(
-    scenario: Scenario, found: Sequence[HandIn], seed: int, limits: Limits, hidden: int
+    scenario: Scenario, found: Sequence[HandIn], seed: int, limits: Limits, shapes: Sequence[Scenario]
 ) -> Iterator[HandInResult]:
-    """The results in the same order, side by side on the cores that there are. The first has no policy."""
+    """The results in the same order, side by side on the cores that there are. The first has no policy.
+
+    shapes: of the hidden clusters, for all hand-ins.
+    """
 
     def of(hand_in: HandIn) -> HandInResult:
         try:
@@ -104,7 +107,6 @@ def grade_all(
             why = f"{STOPPED}{type(error).__name__}: {error}"
             return HandInResult(hand_in, (), most_points(scenario), (), why)
 
-    shapes = shapes_of(scenario, seed, hidden)
     yield from side_by_side(of, [HandIn(None, NO_POLICY, ""), *found])
 
 
@@ -122,9 +124,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def shapes_of(scenario: Scenario, seed: int, hidden: int) -> list[Scenario]:
-    """The shapes of so many hidden clusters, for all hand-ins."""
-    return [shaped_like(scenario, f"{scenario.hidden.secret} {seed} {i}") for i in range(hidden)]
+def shapes_of(scenario: Scenario, seed: int, hidden: int, told: Callable[[str], None]) -> list[Scenario]:
+    """The shapes of so many hidden clusters, for all hand-ins. told: called with what is done next."""
+
+    def shape(i: int) -> Scenario:
+        def tried(number: int) -> None:
+            told(f"hidden cluster {i + 1} of {hidden}: trying shape {number} of at most {TRIES}")
+
+        return shaped_like(scenario, f"{scenario.hidden.secret} {seed} {i}", tried)
+
+    return [shape(i) for i in range(hidden)]
 
 
 def grade(

@@ -42,21 +42,26 @@ replace: Callable[..., Any] = msgspec.structs.replace
 # --- the shape: for all students --------------------------------------------------------------------------
 
 
-def shaped_like(scenario: Scenario, secret: str) -> Scenario:
-    """A cluster of the same kind, with the open one's names. secret: the same one gives the same shape."""
+def shaped_like(scenario: Scenario, secret: str, tried: Callable[[int], None] = lambda _: None) -> Scenario:
+    """A cluster of the same kind, with the open one's names. secret: the same one gives the same shape.
+
+    tried: called with the number of the shape that is tried next. With thousands of pods each takes seconds.
+    """
     random = Random(f"hidden: {secret}")
     alike = _multiplied(scenario, random)
-    return next(filter(None, _tries(alike, random)), alike)
+    return next(filter(None, _tries(alike, random, tried)), alike)
 
 
-def _tries(scenario: Scenario, random: Random) -> Iterator[Scenario | None]:
+def _tries(scenario: Scenario, random: Random, tried: Callable[[int], None]) -> Iterator[Scenario | None]:
     """Shapes in which other nodes are the right ones; None for one that isn't fair."""
     if scenario.expect.spread or scenario.expect.evicted is not None:
         return
+    tried(1)
     open_one = reached(scenario)
     if not open_one or not open_one.is_best:
         return
-    for _ in range(TRIES):
+    for number in range(1, TRIES + 1):
+        tried(number)
         changed = _mixed(scenario, random)
         now = reached(changed)
         if not now or not now.is_best:

@@ -130,6 +130,12 @@ def test_a_student_goes_through_a_task(folder: Path) -> None:
     )
 
 
+def test_a_student_predicts_before_the_commands_run(folder: Path) -> None:
+    shown = learn(folder, "learn at 11.1", "learn run", "to list [pods]")
+    parts = ["Predict: what is the first", "> ", "deployment.apps/poller created", "You said: to list [pods]"]
+    in_order(shown, parts)
+
+
 def test_what_a_student_has_written_stays(folder: Path) -> None:
     mine = folder / ".lab" / "mine.py"
     pages = mine.with_name("mine.page.py")

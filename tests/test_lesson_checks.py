@@ -81,6 +81,10 @@ def bind(cluster: Cluster, pod: str, node: str) -> None:
     cluster.post(path, {**binding, "target": {"kind": "Node", "name": node}})
 
 
+def bound(pod: str, node: str) -> Doing:
+    return lambda cluster: bind(cluster, pod, node)
+
+
 def a_node(name: str) -> Doing:
     return lambda cluster: cluster.add_node(name, labels={"lab": "poller"})
 
@@ -209,6 +213,17 @@ WRONG: list[tuple[str, list[Doing], str]] = [
             *several(6, "six", labels={"app": "six"}, nodeName="node3"),
         ],
         "created with a nodeName",
+    ),
+    ("three_of_api_have_a_node_each", api("3", "3"), "0 of them have a node, and there is room for 3"),
+    (
+        "three_of_api_have_a_node_each",
+        [*api("3", "3"), bound("api-0", "node1"), bound("api-1", "node1")],
+        "2 of them are on node1, which has room for one",
+    ),
+    (
+        "three_of_api_have_a_node_each",
+        [*api("3", "3"), *(bound(f"api-{n}", f"node{n}") for n in (1, 2, 3))],
+        "no event says why pod api-0 has no node",
     ),
     ("more_is_placed", [pod("picky"), pod("large")], "has 0 pods, not 3"),
     (

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from scripts.learning import page as browser, report as reports, slides as teaching
 from scripts.learning.bash import Bash, ShellError
@@ -161,7 +162,8 @@ def hint() -> None:
 def run() -> None:
     """Type this step's commands for you.
 
-    They are those of the page, or of the solution once you have seen it.
+    They are those of the page, or of the solution once you have seen it. If the page asks for a
+    prediction, you say it first.
     """
     the_lab()
     progress = Progress.load(PROGRESS, LESSONS)
@@ -173,6 +175,7 @@ def run() -> None:
     parts = [step.solution] if solution_was_shown else [block.commands for block in step.blocks]
     if not parts:
         console.print("This page has no commands to run.")
+    said = "" if solution_was_shown else predicted(step)
     told: list[str] = []
     with pages_folder(told, with_files=True) as folder:
         for part in parts:
@@ -182,6 +185,19 @@ def run() -> None:
             with ending_with_all_it_starts(command, cwd=folder) as bash:
                 bash.wait()
     tell(told)
+    if said:
+        console.print(f"[bold]You said:[/] {escape(said)}", soft_wrap=True)
+
+
+def predicted(step: Step) -> str:
+    """What the student answers to the page's question; empty if there is none, or no answer."""
+    if not step.question:
+        return ""
+    console.print(LessonText(f"**Predict:** {step.question}"))
+    try:
+        return console.input("> ").strip()
+    except EOFError:
+        return ""
 
 
 @app.command()

@@ -177,6 +177,25 @@ def is_ready(pod: Json) -> bool:
 
 
 @task
+def three_of_api_have_a_node_each(lab: Lab) -> str:
+    """Three of four pods, which need a node each, have one, and an event says why the fourth has none."""
+    pods = lab.pods("app=api")
+    require(len(pods) == 4, f"the Deployment api has {len(pods)} pods, not 4")
+    placed = [pod for pod in pods if node_of(pod)]
+    node, many = Counter(map(node_of, placed)).most_common(1)[0] if placed else ("", 0)
+    require(
+        many <= 1,
+        f"{many} of them are on {node}, which has room for one: that is how the bash loop places them. Delete"
+        " the Deployment, apply it again, and let poller place it",
+    )
+    require(len(placed) == 3, f"{len(placed)} of them have a node, and there is room for 3")
+    require_placed(*placed)
+    (waits,) = (pod for pod in pods if not node_of(pod))
+    require(failures(lab, waits), f"no event says why pod {waits['metadata']['name']} has no node")
+    return "three have a node each, and an event says why the fourth has none."
+
+
+@task
 def more_is_placed(lab: Lab) -> str:
     """The pods of more.yaml run, and a scheduler has placed them that says so."""
     pods = [lab.pod("picky"), lab.pod("large"), *lab.pods("app=sleep")]

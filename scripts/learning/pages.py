@@ -5,7 +5,8 @@ block of `text` right behind it their output. There `...` on a line of its own s
 the word `any-node` behind `text` the names of nodes may differ, with `any-order` the order of lines, and
 with `example` everything. A comment `<!-- check: NAME -->` makes a step a task, which a function in checks.py
 checks, and `<!-- made: ITEMS -->` says what a step's commands make (made.py). A task's hints are `<details>`
-with the summary Hint, and the one with the summary Solution holds commands that solve it.
+with the summary Hint, and the one with the summary Solution holds commands that solve it. A paragraph that
+begins with **Predict:** is a question about what the step's commands will show.
 """
 
 import re
@@ -21,6 +22,7 @@ _DETAILS = re.compile(
     r"^<details><summary>(?P<summary>\w+)</summary>\n(?P<content>.*?)^</details>\n*", re.M | re.S
 )
 _CHECK = re.compile(r"^<!-- check: (?P<name>\w+) -->\n*", re.M)
+_PREDICT = re.compile(r"^\*\*Predict:\*\* (?P<question>.*?)\n\n", re.M | re.S)
 _MADE = re.compile(r"^<!-- made: (?P<items>.*?) -->\n*", re.M | re.S)
 
 
@@ -63,6 +65,12 @@ class Step:
         """The name of the task's check."""
         found = _CHECK.search(self.source)
         return found["name"] if found else ""
+
+    @property
+    def question(self) -> str:
+        """What the student is to predict before the commands run; empty if there is nothing."""
+        found = _PREDICT.search(self.source)
+        return " ".join(found["question"].split()) if found else ""
 
     @property
     def made(self) -> list[str]:

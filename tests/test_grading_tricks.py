@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.grading.__main__ import AS_ROOT
+from scripts.grading.hand_in import without_its_words
 from scripts.grading.kernel import has_walls
 from scripts.grading.scenario import Scenario
 from scripts.grading.second_look import second_look
@@ -80,6 +81,29 @@ TRICKS = {
         f"from pathlib import Path\nexec(Path({str(SOLUTION)!r}).read_text())\n",
         "reads no files but its own",
     ),
+    "reads_the_reference": (
+        f"exec(open({str(ROOT / 'scripts/grading/reference.py')!r}).read())\n",
+        "reads no files but its own",
+    ),
+    "imports_the_reference": (
+        "from scripts.grading.reference import _fullest as score\n",
+        "reads no files but its own",
+    ),
+    "has_its_answers_believed": (
+        "import sys\np = sys.modules['__main__']\n"
+        "p.Answering.answer = lambda self, call: p.Answer(\n"
+        "    call.number, status=p.Told('success'), names=['small'], score=100,"
+        " scores=dict.fromkeys(call.nodes, 100)\n)\n\n"
+        "def score(pod, node):\n    return 0\n",
+        "10/10",
+    ),
+    "asks_for_too_much": (
+        "import sys\np = sys.modules['__main__']\np.check_scores = lambda *_: None\n\n"
+        "def score(pod, node):\n    return 10**15\n",
+        "not a whole number from 0 to 100",
+    ),
+    "draws_on_the_terminal": ("def filter(pod, node):\n    return '\\x1b[2J3/3\\r\\u202e'\n", "\\x1b[2J3/3"),
+    "writes_a_formula": ("raise ValueError('=HYPERLINK(1)<b>')\n", "ValueError: =HYPERLINK(1)"),
     "searches": ("import glob, os\nfound = os.listdir('/')\n", "lists no folders"),
     "evicts": (
         "class Mine:\n    def post_filter(self, state, pod, *more):\n        return None\n",
@@ -193,13 +217,19 @@ def rows(done: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the students' pages."""
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> dict[str, dict[str, str]]:
     """All hand-ins at once, and an honest one after them."""
     folder = tmp_path_factory.mktemp("handed-in")
     sources = {name: source for name, (source, _) in TRICKS.items()} | {"honest": HONEST}
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
-    done = grade(*(folder / f"{name}.py" for name in sources))
+    done = grade(*(folder / f"{name}.py" for name in sources), options=(f"--reports={pages}",))
     assert done.returncode == 3
     assert done.stderr.strip() == (AS_ROOT if os.geteuid() == 0 else "") or not has_walls()
     return rows(done)
@@ -215,6 +245,11 @@ def test_a_trick_brings_nothing(name: str, graded: dict[str, dict[str, str]]) ->
         assert row | names == graded["(no policy)"] | names
     else:
         assert words in f"{row['problem']} {row['placed >= 10']}"
+
+
+@pytest.mark.usefixtures("graded")
+def test_a_page_shows_no_html_of_a_policy(pages: Path) -> None:
+    assert "=HYPERLINK(1)&lt;b>" in (pages / "writes_a_formula.md").read_text()
 
 
 def test_an_honest_one_among_them_has_all_its_points(graded: dict[str, dict[str, str]]) -> None:
@@ -248,6 +283,25 @@ def test_hand_ins_that_hang_are_waited_for_side_by_side(tmp_path: Path) -> None:
     found = rows(grade(*sorted(tmp_path.iterdir()), options=("--seconds=1",)))
     assert ["by the clock, with score of" in found[f"hangs{i}"]["problem"] for i in range(2)] == [True] * 2
     assert time.monotonic() - began < 2 * Limits(1, 1).most_seconds
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (
+            "default/t4: plugin mine failed at mine.py:6 for node k1: ValueError: prices: 0.1",
+            "it failed at mine.py:6, with ValueError",
+        ),
+        ("mine.py:2: Prices01: it failed", "it failed at mine.py:2, with an exception of its own"),
+        ("default/t4: 0/4 nodes are available: 4 prices: 0.1, 0.2.", "a pod has no node there"),
+        (
+            "took longer than 10 s of computing time, with score of default/t4",
+            "took longer than 10 s of computing time, with score of default/t4",
+        ),
+    ],
+)
+def test_what_a_policy_says_of_a_hidden_cluster_is_not_told(problem: str, told: str) -> None:
+    assert without_its_words(problem) == told
 
 
 def test_a_link_to_a_solution_is_no_hand_in(tmp_path: Path) -> None:

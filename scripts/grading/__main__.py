@@ -61,7 +61,7 @@ def grade(
     the table has all policies with their places. Exit 0: all beat the policy that is to be beaten.
 
     A policy has to do as well on hidden clusters: these differ from the open one by names, by prices, and by
-    amounts of cpu and memory, and are others for each student.
+    amounts of cpu and memory.
 
     Each policy runs in a process of its own, which only answers filter and score; pods are placed, checked
     and marked here. It can't read files, start programs or use the network: on Linux the kernel keeps it from

@@ -66,7 +66,7 @@ def _limit(what: int, soft: int, hard: int) -> None:
 def confine(own: Path) -> None:
     """From now on, refuse what a policy has no need of. own: the folder with its file."""
     paths = sysconfig.get_paths()
-    folders = [own, ROOT / "lib", ROOT / "scripts" / "grading", *map(Path, LIBRARIES)]
+    folders = [own, ROOT / "lib", *map(Path, LIBRARIES)]  # not the grader's, which knows a good policy
     folders += [Path(paths[each]) for each in ("stdlib", "platstdlib", "purelib", "platlib")]
     if has_walls():
         build_walls(folders, [Path(each) for each in sys.path if each])

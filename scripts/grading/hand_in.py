@@ -1,6 +1,8 @@
 """A student's hand-in: whose it is, and what it comes to on the open cluster and on the hidden ones."""
 
+import builtins
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +23,11 @@ from scripts.grading.variation import TRIES, renamed, shaped_like
 T = TypeVar("T")
 
 NO_POLICY = "(no policy)"
+
+GRADERS_WORDS = ("took ", "its process ", "the placement breaks ", "no placement can ")
+
+FAILED_AT = re.compile(r"\b(?P<where>[\w.-]+\.py:\d+)(?: for node \S+)?: (?P<kind>\w+)")
+"""Where a policy failed, and with which exception."""
 
 STOPPED = "the grader failed on it; the others aren't affected: "
 
@@ -148,10 +155,21 @@ def grade(
     failed = next((each for each in clusters if each.problem), None)
     problem = failed.problem if failed else ""
     if failed and failed.is_hidden:
-        problem = f"on a hidden cluster: {problem}"
+        problem = f"on a hidden cluster: {without_its_words(problem)}"
     whole = clusters[-1].marks
     marks = [worst(each) for each in zip(*(each.marks for each in clusters), strict=True)] if whole else []
     return HandInResult(hand_in, tuple(marks), most_points(scenario), tuple(clusters), problem)
+
+
+def without_its_words(problem: str) -> str:
+    """What is told of a failure on a hidden cluster: not what the policy says: that could be prices."""
+    if problem.startswith(GRADERS_WORDS):
+        return problem
+    found = FAILED_AT.search(problem)
+    if not found:
+        return "a pod has no node there"
+    kind = found["kind"] if hasattr(builtins, found["kind"]) else "an exception of its own"
+    return f"it failed at {found['where']}, with {kind}"
 
 
 def clusters_for(

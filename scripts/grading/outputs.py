@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
@@ -27,6 +28,9 @@ class ResultFormat(StrEnum):
     AUTOLAB = "autolab"
     GRADESCOPE = "gradescope"
 
+
+TAG = re.compile("<(?=[a-zA-Z/!?])")
+"""What HTML begins with, in a page of Markdown."""
 
 FOR_ONE = (ResultFormat.AUTOLAB, ResultFormat.GRADESCOPE)
 """The forms for just one hand-in."""
@@ -116,7 +120,8 @@ def feedback(result: HandInResult) -> str:
 
 def report(scenario: Scenario, result: HandInResult) -> str:
     """A page for the student, as Markdown: the marks, and which pods went where on the open cluster."""
-    lines = [f"# {scenario.title}", "", f"{result.hand_in.student}: {feedback(result)}", ""]
+    said = TAG.sub("&lt;", f"{result.hand_in.student}: {feedback(result)}")
+    lines = [f"# {scenario.title}", "", said, ""]
     if result.marks:
         lines += ["| | yours | expected | best possible | points |", "| --- | --- | --- | --- | --- |"]
     for name, mark in _by_heading(scenario, result):

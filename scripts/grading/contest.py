@@ -128,8 +128,10 @@ class Contest:
         if self._told.inflate is not None:
             nodes = self._snapshot.of(Node)
             trace = Trace(inflated(trace.arrivals, nodes, self._told.inflate, MACHINE.random(seed)))
-        # The policy has a seed of its own: from the run's it could tell which pods come next.
-        with policy_process(file, _digest(f"policy {seed}").hex(), self._snapshot, limits) as remote:
+        # The policy has a seed of its own: from the run's it could tell which pods come next. Without the
+        # secret, whoever knows that seed could try all runs' seeds, to find the one that it is made of.
+        own_seed = _digest(f"policy {self._told.secret} {seed}").hex()
+        with policy_process(file, own_seed, self._snapshot, limits) as remote:
             policy = remote.scoring()  # with a filter, who turned pods away would have a good figure
             kinds = kinds_of(trace.arrivals)
             replaying = Replaying(

@@ -55,14 +55,18 @@ def test_ticks_are_measured_beside_pods_that_wait(tmp_path: Path) -> None:
 
 def test_a_burst_is_measured_and_who_cannot_take_part_is_named(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    sizes = "--nodes", "5", "--pods", "10", "--repeat", "2"
-    done = bench(*sizes, "--only", "burst", "--schedulers", "poller,bare,kube", "--json", str(file))
+    sizes = "--nodes", "5", "--pods", "10", "--repeat", "2", "--sizes", "3:6", "--idle", "0.5"
+    done = bench(*sizes, "--only", "burst,size", "--schedulers", "poller,bare,kube", "--json", str(file))
 
     assert done.returncode == 0, done.stderr
     assert "embedded API server" in done.stdout
     assert "left out: kube-scheduler: kube-scheduler needs a real API server." in done.stdout
     assert "the medians of 2 rounds" in done.stdout
-    figures = json.loads(file.read_bytes())["figures"]
+    *figures, start, of_a_pod, at_rest, memory, of_proxy = json.loads(file.read_bytes())["figures"]
+    assert [start["measure"], memory["nodes"]] == ["with 6 pods, CPU until the first binding", 3]
+    assert 0 < of_a_pod["value"] < 1000 * start["value"]
+    assert 0 <= at_rest["value"] < 60
+    assert min(memory["value"], of_proxy["value"]) > 10
     assert [(each["contestant"], each["measure"]) for each in figures] == [
         *[("poller", "burst, pods alike"), ("bare", "burst, pods alike")] * 2,
         *[("poller", "burst, pods all different"), ("bare", "burst, pods all different")] * 2,
@@ -209,6 +213,6 @@ def test_an_unknown_part_is_named() -> None:
     done = bench("--only", "bursts")
     assert done.returncode == 2
     assert (
-        "'bursts' is none of burst, throughput, single, start, idle, failover, decide, replay, tick"
+        "'bursts' is none of burst, throughput, single, start, idle, size, failover, decide, replay, tick"
         in done.stderr
     )

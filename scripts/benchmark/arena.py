@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scripts.benchmark import devices, objects, volumes
-from scripts.benchmark.client import MERGE, THREADS, Client, Json, Request, clients, send_all
+from scripts.benchmark.client import MERGE, THREADS, Client, Json, RefusedError, Request, clients, send_all
 from scripts.benchmark.workloads import HIGH_PRIORITY, HIGH_PRIORITY_VALUE, Workload
 from scripts.servers.embedded import minicluster
 from scripts.servers.real import apiserver
@@ -17,6 +17,9 @@ PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+MOST_MINUTES = 10
+"""For deleting what is in a collection."""
 
 RECOVERY = 0.001
 """Seconds of rest that the API server gets for each new object: else the first contestant would be slower."""
@@ -45,6 +48,11 @@ class Arena:
     def prepare(self, nodes: int, bound: int) -> None:
         """Make the cluster have this many nodes and bound pods, and no other pod."""
         pods = [objects.bound_pod(each, nodes) for each in range(bound)]
+        self._prepare([objects.node(each) for each in range(nodes)], pods)
+
+    def prepare_size(self, nodes: int, bound: int) -> None:
+        """The same, with pods as people have them."""
+        pods = [objects.typical_pod(each, nodes) for each in range(bound)]
         self._prepare([objects.node(each) for each in range(nodes)], pods)
 
     def prepare_workload(self, workload: Workload) -> None:
@@ -89,10 +97,21 @@ class Arena:
         which = "bench" if bound else "bench=waiting"
         for namespace in sorted(self._used):
             path = f"{NAMESPACES}/{namespace}"
-            self._send([Request("DELETE", f"{path}/pods?gracePeriodSeconds=0&labelSelector={which}")])
-            self._send([Request("DELETE", f"{path}/events")])
+            self._empty(f"{path}/pods?gracePeriodSeconds=0&labelSelector={which}")
+            self._empty(f"{path}/events")
         if bound:
             self._bound, self._used = [], {"default"}
+
+    def _empty(self, collection: str) -> None:
+        """Delete all in a collection. The API server takes a minute for it at most, and then says 504."""
+        for _ in range(MOST_MINUTES):
+            try:
+                self._send([Request("DELETE", collection)])
+                return
+            except RefusedError as error:
+                if ": 504 " not in str(error):
+                    raise
+        raise RefusedError(f"DELETE {collection}: not done after {MOST_MINUTES} minutes")
 
     def _have_nodes(self, wanted: dict[str, Json]) -> int:
         """Delete the nodes that aren't wanted so, and add the missing ones; returns how many it added."""

@@ -166,8 +166,12 @@ BASELINES = ("kube-unlimited", "bare")
 """The others are compared with the first of these that has a figure."""
 
 CONTESTANTS = (
-    Contestant("poller", "poller", poller(), parts=("decide", "replay", "tick", *COMPARED, "failover")),
-    Contestant("watch", "poller --watch", poller("--watch"), _no_watch, parts=(*COMPARED, "failover")),
+    Contestant(
+        "poller", "poller", poller(), parts=("decide", "replay", "tick", *COMPARED, "size", "failover")
+    ),
+    Contestant(
+        "watch", "poller --watch", poller("--watch"), _no_watch, parts=(*COMPARED, "size", "failover")
+    ),
     Contestant("lab", "lab's script", lab, _no_lab, most_pods=50),
     Contestant("bare", "bare loop", bare, parts=BINDING_ONLY, workloads=["SchedulingBasic"]),
     Contestant("kube", "kube-scheduler", kube_scheduler(), _no_kube_scheduler, behind_proxy=False),
@@ -177,6 +181,6 @@ CONTESTANTS = (
         kube_scheduler(qps=-1),
         _no_kube_scheduler,
         behind_proxy=False,
-        parts=COMPARED,
+        parts=(*COMPARED, "size"),
     ),
 )

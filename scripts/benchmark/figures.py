@@ -4,7 +4,9 @@ from typing import Literal
 
 import msgspec
 
-Part = Literal["burst", "throughput", "single", "start", "idle", "failover", "decide", "replay", "tick"]
+Part = Literal[
+    "burst", "throughput", "single", "start", "idle", "size", "failover", "decide", "replay", "tick"
+]
 
 WITHOUT_ARENA = "decide", "failover", "replay", "tick"
 """These parts need no API server, or start one of their own."""

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from scripts.benchmark import objects
@@ -31,6 +31,19 @@ MEBI = 1 << 20
 P50, P99 = "one pod at a time, p50", "one pod at a time, p99"
 START, MEMORY = "start to first binding", "peak memory"
 CPU, PROXY_CPU, NETWORK = "idle, CPU", "idle, CPU of kubectl proxy", "idle, network"
+
+
+AT_START, IN_BURST, AT_REST = (
+    "CPU until the first binding",
+    "CPU of a pod in a burst",
+    "CPU of a minute at rest",
+)
+PEAKS = "peak memory", "peak memory of kubectl proxy"
+OF_SIZE = (AT_START, IN_BURST, AT_REST, *PEAKS)
+
+
+def size_of(what: str, bound: int) -> str:
+    return f"with {bound:,} pods, {what}"
 
 
 def in_words(alike: bool) -> str:
@@ -161,6 +174,29 @@ def idle(arena: Arena, contestant: Contestant, seconds: float, limit: float) -> 
         *(Result(name, each, "s") for name, each in used.items()),
         Result(NETWORK, passed / 1000, "kB"),
     ]
+
+
+def size(
+    arena: Arena, contestant: Contestant, bound: int, pods: int, seconds: float, limit: float
+) -> list[Result]:
+    """What it takes beside so many pods that run: at its start, for a burst of others, and at rest."""
+    number = min(pods, contestant.most_pods or pods)
+    waiting = objects.pods(number, contestant.scheduler_name, alike=False)
+    with settled(contestant, arena, limit) as (runs, bindings):
+        started = runs.process.cpu_seconds
+        _bind_all(arena, contestant, waiting, runs.process, bindings, limit)
+        time.sleep(QUIET)  # for the events
+        done = runs.process.cpu_seconds
+        time.sleep(seconds)
+        rested = runs.process.cpu_seconds
+        memory = dict(zip(PEAKS, (runs.process, runs.proxy), strict=True))
+        found = [
+            Result(AT_START, started, "s"),
+            Result(IN_BURST, 1000 * (done - started) / number, "ms", number),
+            Result(AT_REST, 60 * (rested - done) / seconds, "s"),
+            *(Result(name, each.peak_memory / MEBI, "MiB") for name, each in memory.items() if each),
+        ]
+    return [replace(each, measure=size_of(each.measure, bound)) for each in found]
 
 
 def percentile(samples: Sequence[float], percent: int) -> float:

@@ -48,6 +48,41 @@ def bound_pod(number: int, nodes: int) -> Json:
     return body
 
 
+def typical_pod(number: int, nodes: int) -> Json:
+    """A pod that has a node from the start, as a Deployment makes it: two containers, and what they need."""
+    app = f"app-{number // 20}"
+    body = bound_pod(number, nodes)
+    body["metadata"] |= {
+        "name": f"{app}-7d9f8b6c5d-{number:06}",
+        "labels": {"app": app, "pod-template-hash": "7d9f8b6c5d", "team": f"team-{number % 40}", **BOUND},
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-7d9f8b6c5d", "uid": f"of-{app}"}
+        ],
+    }
+    body["spec"]["containers"] = [_typical_container(name, port) for name, port in TYPICAL.items()]
+    body["spec"]["volumes"] = [{"name": "settings", "configMap": {"name": app}}]
+    return body
+
+
+TYPICAL = {"web": 8080, "sidecar": 9090}
+"""The containers of such a pod, and their ports."""
+
+
+def _typical_container(name: str, port: int) -> Json:
+    return {
+        "name": name,
+        "image": f"registry.example/team/{name}:1.27.3",
+        "env": [{"name": f"SETTING_{number}", "value": f"value {number}"} for number in range(10)],
+        "ports": [{"name": "http", "containerPort": port}],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}},
+        "resources": {
+            "requests": {"cpu": "25m", "memory": "16Mi"},
+            "limits": {"cpu": "1", "memory": "256Mi"},
+        },
+        "volumeMounts": [{"name": "settings", "mountPath": "/etc/settings"}],
+    }
+
+
 def pods(number: int, scheduler_name: str, *, alike: bool) -> list[Json]:
     if alike:
         return [pod(f"web-{each}", scheduler_name) for each in range(number)]

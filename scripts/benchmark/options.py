@@ -17,6 +17,7 @@ SERVERS = "real", "embedded"
 NODES = (100, 1000, 5000)
 MANY_NODES = (15_000, 65_000)
 WAITING = (1_000, 10_000)
+SIZES = ((100, 1_000), (1_000, 10_000), (5_000, 20_000), (5_000, 50_000))
 KEYS = [each.key for each in CONTESTANTS]
 
 
@@ -29,6 +30,7 @@ class Options:
     singles: int
     bound: int
     waiting: Sequence[int]
+    sizes: Sequence[tuple[int, int]]
     idle: float
     limit: float
     only: Sequence[str]
@@ -63,6 +65,13 @@ def options() -> Options:
         default=WAITING,
         metavar="PODS,PODS",
         help=f"that wait beside a tick (default {_listed(WAITING)})",
+    )
+    add(
+        "--sizes",
+        type=_sizes,
+        default=SIZES,
+        metavar="NODES:PODS,NODES:PODS",
+        help=f"of clusters, for size (default {','.join(f'{nodes}:{pods}' for nodes, pods in SIZES)})",
     )
     add("--idle", type=float, default=60.0, metavar="SECONDS", help="how long to do nothing (default 60)")
     add("--limit", type=float, default=180.0, metavar="SECONDS", help="of patience for a burst (default 180)")
@@ -115,6 +124,11 @@ def _scale(text: str) -> float:
 
 def _counts(text: str) -> list[int]:
     return [count(each) for each in text.split(",")]
+
+
+def _sizes(text: str) -> list[tuple[int, int]]:
+    pairs = (each.partition(":") for each in text.split(","))
+    return [(count(nodes), count(pods)) for nodes, _, pods in pairs]
 
 
 def _some_of(known: Sequence[str]) -> Callable[[str], list[str]]:

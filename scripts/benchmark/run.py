@@ -47,6 +47,8 @@ class Step:
             return
         if self.workload:
             arena.prepare_workload(self.workload)
+        elif self.part == "size":
+            arena.prepare_size(self.nodes, self.bound)
         else:
             arena.prepare(self.nodes, self.bound)
 
@@ -61,6 +63,7 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
         *_bursts(arena, options, contestants),
         *_throughput(arena, options, contestants),
         *_at_rest(arena, options, contestants),
+        *_sizes(arena, options, contestants),
         *_failover(arena, options, contestants),
     ]
     return [each for each in planned if each.part in options.only]
@@ -134,6 +137,13 @@ def _at_rest(arena: Arena, options: Options, contestants: Sequence[Contestant]) 
         measure = partial(measures.idle, arena, contestant, options.idle, options.limit)
         yields = [measures.CPU, measures.PROXY_CPU, measures.NETWORK]
         yield Step("idle", yields, contestant, nodes, measure, bound)
+
+
+def _sizes(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    for (nodes, bound), contestant in product(options.sizes, _taking_part("size", contestants)):
+        measure = partial(measures.size, arena, contestant, bound, options.pods, options.idle, options.limit)
+        yields = [measures.size_of(what, bound) for what in measures.OF_SIZE]
+        yield Step("size", yields, contestant, nodes, measure, bound)
 
 
 def _failover(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:

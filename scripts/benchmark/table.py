@@ -154,7 +154,9 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
     if "failover" in parts:
         yield "failover: of two with --leader-elect, on a real API server of their own, the leader fails."
         yield "Seconds from then to the binding of a pod that is created then. Who wrote: in the audit log."
-    if parts & {"throughput", "start"}:
+    if "size" in parts:
+        yield "with so many pods: two containers each; --idle says for how long at rest."
+    if parts & {"throughput", "start", "size"}:
         yield "peak memory: of the scheduler's own process."
     if results.load > BUSY:
         yield f"the machine was busy with something else before (load {results.load:.1f}): run it again."

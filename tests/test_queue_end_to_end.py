@@ -48,6 +48,31 @@ def test_a_pod_that_fits_nowhere_is_placed_soon_after_a_node_helps(
         eventually(lambda: cluster.placement()["web"] == "n1")
 
 
+@pytest.mark.parametrize("servers", ["real"], indirect=True)
+def test_a_pod_that_is_made_smaller_in_place_gives_its_room_when_its_kubelet_has_done_it(
+    cluster: Cluster,
+) -> None:
+    path = "/api/v1/namespaces/default/pods/large"
+    cluster.add_node("n1", cpu="4")
+    cluster.add_pod("large", nodeName="n1", requests={"cpu": "3"})
+    cluster.add_pod("web", requests={"cpu": "2"})
+
+    def kubelet_says(cpu: str) -> None:
+        given = {"allocatedResources": {"cpu": cpu}, "resources": {"requests": {"cpu": cpu}}}
+        container = cluster.pod("large")["spec"]["containers"][0]
+        status = {"name": container["name"], "image": "", "imageID": "", "ready": True, "restartCount": 0}
+        cluster.patch(f"{path}/status", {"status": {"containerStatuses": [status | given]}})
+
+    kubelet_says("3")
+    container = cluster.pod("large")["spec"]["containers"][0]
+    smaller = {**container, "resources": {"requests": {"cpu": "1"}}}
+    cluster.patch(f"{path}/resize", {"spec": {"containers": [smaller]}})
+    assert cluster.poller().returncode == 3
+    kubelet_says("1")
+    assert cluster.poller().returncode == 0
+    assert cluster.placement()["web"] == "n1"
+
+
 @pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 def test_pods_that_need_not_be_tried_cost_one_list_a_tick(cluster: Cluster) -> None:
     cluster.add_node("n1")

@@ -153,9 +153,12 @@ class Contest:
 
 
 def _seeds(secret: str, number: int) -> list[int]:
-    """The seeds of so many runs; nobody can prepare for them who doesn't know the secret."""
+    """The seeds of so many runs; nobody can prepare for them who doesn't know the secret.
+
+    They are long: short ones could be found from the order of the first pods, by trying all.
+    """
     return [int.from_bytes(_digest(f"{secret} {i}")) for i in range(number)]
 
 
 def _digest(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=4).digest()
+    return blake2b(text.encode(), digest_size=16).digest()

@@ -14,7 +14,15 @@ import pytest
 import yaml
 from cluster import Cluster
 from helm import helm
-from test_deploy import DEPLOY, arguments_of, kubectl_container, manifests, missing, on_the_real_one
+from test_deploy import (
+    DEPLOY,
+    arguments_of,
+    kubectl_container,
+    manifests,
+    missing,
+    on_the_real_one,
+    with_recorder,
+)
 from test_packaging import run
 
 from lib import __version__
@@ -115,6 +123,15 @@ def test_without_preemption_the_chart_gives_no_right_to_delete_pods() -> None:
     assert not any("pods" in rule["resources"] and "delete" in rule["verbs"] for rule in rules)
     (container,) = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][-1] == "--no-preemption"
+
+
+def test_the_chart_has_the_recorder_of_the_kustomization(tmp_path: Path) -> None:
+    pod = by_name(rendered({"record": "24h"}))["Deployment", "poller", "poller"]["spec"]["template"]["spec"]
+    (recorder,) = [each for each in pod["containers"] if each["name"] == "recorder"]
+    other = with_recorder(tmp_path)
+    image = pod["containers"][0]["image"]
+    assert recorder == {**other["containers"][-1], "image": image}
+    assert {"name": "recordings", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
 
 
 def test_with_namespaces_there_are_no_rights_in_others() -> None:

@@ -190,6 +190,24 @@ def test_without_preemption_no_pod_may_be_deleted(tmp_path: Path) -> None:
     assert args[-1] == "--no-preemption"
 
 
+def with_recorder(folder: Path) -> Json:
+    """The Deployment's pods, with the component for a recorder."""
+    base = os.path.relpath(DEPLOY, folder)
+    kustomization = {"resources": [base], "components": [f"{base}/recorder"]}
+    (folder / "kustomization.yaml").write_text(json.dumps(kustomization))
+    found: Json = of_kind("Deployment", manifests(folder))["spec"]["template"]["spec"]
+    return found
+
+
+def test_a_recorder_has_what_it_writes_to_and_no_credentials(tmp_path: Path) -> None:
+    pod = with_recorder(tmp_path)
+    poller, recorder = pod["containers"]
+    assert recorder["image"] == poller["image"]
+    assert recorder["securityContext"] == poller["securityContext"]
+    assert [each["name"] for each in recorder["volumeMounts"]] == ["socket", "recordings"]
+    assert "recordings" in [each["name"] for each in pod["volumes"]]
+
+
 @on_the_real_one
 def test_it_is_applied_to_any_namespace_and_its_pods_are_admitted(cluster: Cluster, tmp_path: Path) -> None:
     with deployed(cluster, "poller-a", tmp_path):

@@ -20,7 +20,9 @@ from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
 from lib.questions.files import read_files
 from lib.questions.manifest_files import expanded
+from lib.questions.past import as_it_was
 from lib.questions.printing import Printer, Question, print_json, run_through
+from lib.questions.recording.reading import is_recording
 from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import change_cluster
@@ -199,7 +201,19 @@ class Common:
         ),
     ] = None
 
+    at: Annotated[
+        str,
+        option(
+            CLUSTER,
+            "With a recording in --from: the cluster as it was then, such as 02:13 or 2026-11-28T02:13Z.",
+            metavar="TIME",
+            show_default="the end of the recording",
+        ),
+    ] = ""
+
     def __post_init__(self) -> None:
+        if self.at and not self.recording:
+            raise typer.BadParameter("--at needs a recording: --from day.jsonl.gz")
         own = {"start_proxy": "--start-proxy", "context_name": "--context", "kubeconfig": "--kubeconfig"}
         if self.from_file:  # ignore what comes from the environment
             for name, option_name in {"proxy": "--proxy", **own}.items():
@@ -232,6 +246,16 @@ class Common:
                 return context_namespace(*self.kubectl_options)
         return self.namespace or "default"
 
+    @property
+    def recording(self) -> Path | None:
+        """The recording that is asked, if --from names one. typer.BadParameter if it names more."""
+        recordings = [each for each in self.from_file or () if is_recording(each)]
+        if recordings and len(self.from_file or ()) > 1:
+            raise typer.BadParameter(
+                f"--from {recordings[0]}: a recording can't be combined with other files"
+            )
+        return recordings[0] if recordings else None
+
     @contextmanager
     def api(self) -> Iterator[Api | None]:
         """The connection to the cluster; None if it is read from files."""
@@ -252,9 +276,12 @@ class Common:
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
         """Read the cluster, and change it as the what-if options say. QuestionError when they are wrong."""
-        snapshot = (
-            read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_file or ())
-        )
+        if api:
+            snapshot = read_cluster(api, manifests=manifests, whole=whole)
+        elif self.recording:
+            snapshot = as_it_was(self.recording, self.at)
+        else:
+            snapshot = read_files(self.from_file or ())
         remove, labels, taints = self.remove or (), self.label or (), self.taint or ()
         change_cluster(snapshot, add=self.add, like=self.like, remove=remove, labels=labels, taints=taints)
         self.tell_notes(snapshot)

@@ -20,6 +20,7 @@ from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.events import read_events
 from lib.questions.files import save
 from lib.questions.manifests import Workload, custom_resources, named, read_manifests, workloads_in
+from lib.questions.past import AskingPast
 from lib.questions.pending import Asking, read_uncreated
 from lib.questions.printing import run_through
 from lib.questions.recording.command import ask_record
@@ -27,6 +28,7 @@ from lib.questions.replay.command import ask_replay
 from lib.questions.room import Filling
 from lib.questions.show import show_compare, show_room, show_trial
 from lib.questions.show_drain import show_drain
+from lib.questions.show_past import show_past
 from lib.questions.show_why import show_pending, show_why
 from lib.questions.sizing.command import ask_size
 from lib.questions.snapshot import (
@@ -63,12 +65,34 @@ def ask_why(
         str,
         own_option("Pods with these labels: app=web.", "--selector", "-l", metavar="LABELS"),
     ] = "",
+    since: Annotated[
+        str,
+        own_option(
+            "With a recording in --from: who waited from then on. --at asks about one time.",
+            metavar="TIME",
+            show_default="the beginning of the recording",
+        ),
+    ] = "",
+    until: Annotated[
+        str,
+        own_option(
+            "With a recording in --from: who waited until then.",
+            metavar="TIME",
+            show_default="the end of the recording",
+        ),
+    ] = "",
 ) -> Verdict:
     """Why do pods wait, and what would help? Or why is a pod where it is?
+
+    Of a recording, without --at: which pods waited between two times, for what, and what would have helped.
 
     Exit 0: it has a node, or would get one. 3: it fits nowhere. 4: it needs devices that can't be seen.
     """
     meant = subject(pod or (), "" if all_namespaces else common.usual_namespace)
+    if common.recording and not common.at:
+        return _why_past(common, meant, selector, since, until)
+    if since or until:
+        raise CommandLineError("--since and --until need a recording, and no --at: --from day.jsonl.gz")
     if meant.kind == "pod":
         if all_namespaces or selector:
             raise CommandLineError("-A and -l choose among all pods that wait: leave out the name")
@@ -86,6 +110,24 @@ def ask_why(
     chosen = f" with {selector}" if selector else ""
     asking = Asking(pods, uncreated, snapshot, common.decider(snapshot), f"{meant.where}{chosen}")
     return common.ask(snapshot, asking, "asking about pods", show_pending)
+
+
+def _why_past(common: Common, meant: Subject, selector: str, since: str, until: str) -> Verdict:
+    """Why pods of a recording waited."""
+    if common.add or common.remove or common.label or common.taint:
+        raise CommandLineError(
+            "--add, --remove, --label and --taint change a recorded cluster only at one time: --at"
+        )
+    assert common.recording
+    labels = parse_selector(selector)
+    asking = AskingPast(
+        common.recording,
+        (since, until),
+        lambda pod: meant.covers(pod) and selects(labels, pod.metadata.labels),
+        common.decider,
+        f"{meant.where}{f' with {selector}' if selector else ''}",
+    )
+    return common.ask(asking.snapshot, asking, "asking about pods", show_past)
 
 
 def _why_one(common: Common, meant: Subject) -> Verdict:

@@ -135,16 +135,17 @@ class Decider:
 
     def fitting(self, pod: Pod) -> list[str]:
         """The nodes on which a pod fits now, without preemption."""
-        decision = self._check(pod)
+        decision = self.check(pod)
         if decision.outcome not in PLACED:
             return []
         return [name for name in self.cache.nodes if name not in decision.rejected]
 
     def rejections(self, pod: Pod) -> Mapping[str, Rejection]:
         """By node on which a pod doesn't fit now, the first rejection."""
-        return self._check(pod).rejected
+        return self.check(pod).rejected
 
-    def _check(self, pod: Pod) -> Decision:
+    def check(self, pod: Pod) -> Decision:
+        """Where a pod would go now without preemption; with all nodes evaluated."""
         return self._ask(pod, self._checker(pod), anew=True)
 
     def rejection(self, pod: Pod, node_name: str) -> Rejection | None:
@@ -338,6 +339,14 @@ class Decider:
     def add(self, pod: Pod) -> None:
         """Add a pod to its node."""
         self.cache.apply(Change(Kind.ADDED, pod))
+
+    def apply(self, change: Change[Any]) -> None:
+        """Something has happened to a node or a pod."""
+        changed = change.object
+        self.cache.apply(change)
+        if isinstance(changed, Pod) and not changed.spec.node_name:
+            gone = change.kind == Kind.DELETED
+            self.cache.nominator.add(changed, "" if gone else changed.status.nominated_node_name)
 
     def set_node(self, node: Node) -> None:
         """Add or replace a node."""

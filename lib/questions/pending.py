@@ -164,14 +164,15 @@ class Pending:
                 {"controller": each.controller, "missing": each.missing, "said": each.said}
                 for each in self.uncreated
             ],
-            "what_helps_most": [
-                {
-                    "changes": [fix.words for fix in each.suggestion.fixes],
-                    "pods_with_a_node": each.pods,
-                }
-                for each in self.helps
-            ],
+            "what_helps_most": self.helps_as_json(),
         }
+
+    def helps_as_json(self) -> list[dict[str, Any]]:
+        """What helps most."""
+        return [
+            {"changes": [fix.words for fix in each.suggestion.fixes], "pods_with_a_node": each.pods}
+            for each in self.helps
+        ]
 
 
 class Asking:

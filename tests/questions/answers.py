@@ -155,6 +155,58 @@ class Pending(Answer):
     what_helps_most: list[Helps]
 
 
+class Gap(Answer):
+    """A time in which nothing was recorded."""
+
+    from_: Annotated[str, Meta(description="in RFC 3339")] = msgspec.field(name="from")
+    to: str
+    why: Annotated[str, Meta(description="what was the matter, if it is known")]
+
+
+class CauseOfWait(Answer):
+    """For how long a pod waited for what; a cause may come again."""
+
+    cause: Annotated[str, Meta(description="in kube-scheduler's words, without numbers")]
+    seconds: float
+
+
+class Wait(Answer):
+    """How long a pod waited: from when it could be tried until it had a node."""
+
+    pod: Pod
+    from_: Annotated[str, Meta(description="in RFC 3339")] = msgspec.field(name="from")
+    to: Annotated[str | None, Meta(description="null: it waited longer than asked about")]
+    seconds: float
+    node: Annotated[str | None, Meta(description="null: it has none, or was deleted")]
+    causes: Annotated[list[CauseOfWait], Meta(description="one after the other")]
+
+
+class Waited(Answer):
+    """How long pods waited for the same."""
+
+    cause: str
+    pods: Annotated[int, Meta(description="how many")]
+    seconds: Annotated[float, Meta(description="all together")]
+    longest_seconds: float
+
+
+class Past(Answer):
+    """`why` of a recording, between two times: which pods waited, for how long, and for what."""
+
+    question: Literal["why"]
+    answer: Verdict
+    since: Annotated[str, Meta(description="in RFC 3339")]
+    until: str
+    gaps: list[Gap]
+    placed_at_once: Annotated[int, Meta(description="how many pods had a node within two seconds")]
+    waits: list[Wait]
+    causes: Annotated[list[Waited], Meta(description="the longest first")]
+    most_waited_at: Annotated[
+        str | None, Meta(description="when most pods waited; what helps most is said of that time")
+    ]
+    what_helps_most: list[Helps]
+
+
 class TriedWorkload(Answer):
     """A workload of the manifests."""
 
@@ -387,13 +439,13 @@ class Replay(Answer):
     configs: list[Replayed]
 
 
-ANSWERS: tuple[type[Answer], ...] = (Why, Pending, Try, Room, Drain, Size, Compare, Replay)
+ANSWERS: tuple[type[Answer], ...] = (Why, Pending, Past, Try, Room, Drain, Size, Compare, Replay)
 
 
 def type_of(answer: dict[str, Any]) -> type[Answer]:
-    """The type of an answer. `why` has two."""
+    """The type of an answer. `why` has three."""
     if answer["question"] == "why":
-        return Why if "pod" in answer else Pending
+        return Why if "pod" in answer else Past if "waits" in answer else Pending
     return next(each for each in ANSWERS if each.__name__.lower() == answer["question"])
 
 

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import re
 import signal
 import time
@@ -160,6 +161,25 @@ def test_a_gap_is_recorded_and_told(cluster: Cluster, tmp_path: Path) -> None:
     assert "together: what happened then is missing" in done.stderr
 
 
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_the_last_hours_are_kept_in_a_folder(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1")
+    cluster.add_pod("waits", nodeSelector={"is": "nowhere"})
+    folder = tmp_path / "kept"
+    command = ["record", f"--proxy={cluster.proxy}", "-o", str(folder), "--keep=12s"]
+    with started(command, tmp_path / "out", tmp_path / "err") as process:
+        eventually(lambda: len([*folder.glob("*.jsonl.gz")]) > 2 or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, (tmp_path / "err").read_text()
+    done = run_poller("why", "--from", str(folder), "-o", "json")
+    found = json.loads(done.stdout)
+    assert (found["gaps"], [each["pod"] for each in found["waits"]]) == ([], ["default/waits"]), done.stdout
+    first = min(folder.glob("*.jsonl.gz"))
+    os.utime(first, (0, 0))
+    with started(command, tmp_path / "out", tmp_path / "err") as process:
+        eventually(lambda: not first.exists() or process.poll() is not None)
+
+
 def lines(file: Path, *lines: Json | str) -> str:
     """A recording with these lines, after the first."""
     texts = ['{"recording": 1, "began": "2026-01-01T00:00:00Z"}', *lines]
@@ -284,7 +304,10 @@ def test_a_wrong_line_of_a_recording_is_named(poller: Run, tmp_path: Path, bad: 
         ("", "is empty"),
         ("{}\n", "day.jsonl:1: is not the first line of a recording"),
         ('{"recording": 2, "began": ""}\n', "its version is 2; this poller reads 1"),
-        ('{"recording": 1, "began": ""}\n', "was broken off before all nodes and pods were listed"),
+        (
+            '{"recording": 1, "began": "2026-01-01T00:00:00Z"}\n',
+            "was broken off before all nodes and pods were listed",
+        ),
     ],
 )
 def test_what_is_no_recording_is_refused(poller: Run, tmp_path: Path, text: str, why: str) -> None:

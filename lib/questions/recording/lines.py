@@ -16,6 +16,12 @@ BEGIN, GAP, END = "BEGIN", "GAP", "END"
 
 VERSION = 1
 
+SUFFIXES = (".jsonl", ".jsonl.gz")
+"""So end the names of recordings."""
+
+LATE = 2.0
+"""A watch that was away for more seconds tells the times of what happened so wrong that this is a gap."""
+
 KEPT_METADATA = ("name", "namespace", "uid", "creationTimestamp", "labels", "ownerReferences")
 """The metadata of a pod or a node that is kept. Annotations may hold anything."""
 
@@ -28,23 +34,27 @@ class Head(msgspec.Struct):
     anonymous: bool = False
 
 
+NOTHING = msgspec.Raw()
+
+
 class Line(msgspec.Struct, omit_defaults=True):
     """Another line.
 
-    at: seconds since the recording began. seconds: how long nothing was seen before a GAP ended; why: what
-    was the matter.
+    at: seconds since the recording began. time: of BEGIN, the time then. seconds: how long nothing was seen
+    before a GAP ended; why: what was the matter.
     """
 
     at: float
     event: str
-    object: Json | None = None
+    object: msgspec.Raw = NOTHING
+    time: str = ""
     seconds: float = 0.0
     why: str = ""
 
 
 def body_of(each: Object) -> Json:
     """What is kept of an object: what decisions depend on. No environment, commands or secrets' names; and of
-    pods, no status and no annotations.
+    pods, no annotations, and of their status only where room is kept for them.
     """
     body = slim(each)
     metadata = body["metadata"]
@@ -52,6 +62,8 @@ def body_of(each: Object) -> Json:
         body["metadata"] = {name: metadata[name] for name in KEPT_METADATA if name in metadata}
     if isinstance(each, Pod):
         body.pop("status", None)
+        if nominated := each.status.nominated_node_name:
+            body["status"] = {"nominatedNodeName": nominated}
     for name in ("resourceVersion", "generation", "generateName"):
         body["metadata"].pop(name, None)
     return body

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from queue import Empty, Queue
 from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
 from lib.kube.errors import ApiError, ForbiddenError
-from lib.kube.objects import Pod
+from lib.kube.objects import Node, Pod
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.resources import NODES, PODS
-from lib.kube.store import Store, one_store
+from lib.kube.store import Store
 from lib.kube.system import MACHINE
+from lib.questions.recording.lines import LATE
 from lib.questions.recording.writer import Recording
 
 FLUSHED_EACH = 1.0
@@ -22,41 +24,44 @@ FLUSHED_EACH = 1.0
 RETRY = 2.0
 """Seconds until a watch that couldn't be opened is tried again."""
 
-LATE = 2.0
-"""A watch that was away for longer tells the times of what happened so wrong that it counts as a gap."""
-
 
 class Watching:
     """Records what happens. complain: is told of each outage, in a line."""
 
-    def __init__(self, api: Api, recording: Recording, complain: Callable[[str], object]) -> None:
+    def __init__(self, api: Api, complain: Callable[[str], object]) -> None:
         lines: Queue[WatchLine] = api.system.queue()
-        self._lines, self._recording, self._complain = lines, recording, complain
-        of_nodes = Reflector(api, NODES, NODES.path, one_store(), lines)
+        self._lines, self._complain = lines, complain
+        self._nodes, self._pods = Store[Node](), Store[Pod]()
+        of_nodes = Reflector(api, NODES, NODES.path, [(self._nodes, lambda _: True)], lines)
         # A pod that has finished uses nothing: for a recording, it is gone.
-        of_pods = Reflector(api, PODS, PODS.path, [(Store[Pod](), lambda pod: not pod.has_finished)], lines)
+        of_pods = Reflector(api, PODS, PODS.path, [(self._pods, lambda pod: not pod.has_finished)], lines)
         self._watched = [_Watched(of_nodes, "nodes"), _Watched(of_pods, "pods")]
+        self._recording: Recording | None = None
 
-    def begin(self) -> None:
-        """Record what there is. ApiError when it can't be listed or watched."""
-        for each in self._watched:
+    def begin(self, recording: Recording) -> None:
+        """Record what there is, and what happens from now on. ApiError when it can't be listed or watched."""
+        is_first, self._recording = self._recording is None, recording
+        for each in self._watched if is_first else ():
             each.reflector.resume(partial(self._list, each))
             each.seen()
-        self._recording.begin()
+        for known in chain[Node | Pod](self._nodes, self._pods) if not is_first else ():
+            recording.add(known)
+        recording.begin()
 
     def seconds(self, length: float) -> Iterator[float]:
         """Record for so many seconds. Yields about once a second how many have passed."""
-        flushed = MACHINE.monotonic()
-        while self._recording.seconds < length:
+        flushed, recording = MACHINE.monotonic(), self._recording
+        assert recording
+        while recording.seconds < length:
             for each in self._watched:
                 self._open(each)
-            left = min(FLUSHED_EACH, max(0.0, length - self._recording.seconds))
+            left = min(FLUSHED_EACH, max(0.0, length - recording.seconds))
             with suppress(Empty):
                 self._take(*self._lines.get(timeout=left))
             if MACHINE.monotonic() - flushed >= FLUSHED_EACH:
-                self._recording.flush()
+                recording.flush()
                 flushed = MACHINE.monotonic()
-                yield self._recording.seconds
+                yield recording.seconds
 
     def _take(self, reflector: Reflector[Any], watch: Any, line: Any) -> None:
         self._record(reflector.handle_event(watch, line))
@@ -87,6 +92,7 @@ class Watching:
             return
         away, why = each.found_again()
         if away > LATE or each.was_listed:
+            assert self._recording
             self._recording.gap(away, f"{each.what}: {why}")
             self._complain(f"there is a gap of {away:.0f} s: meanwhile, {each.what} were not watched")
         each.seen()
@@ -96,6 +102,7 @@ class Watching:
         self._record(each.reflector.list())
 
     def _record(self, changes: Iterable[AnyChange]) -> None:
+        assert self._recording
         for change in changes:
             self._recording.change(change)
 

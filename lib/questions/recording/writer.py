@@ -1,7 +1,6 @@
 """Writes a recording, so that what a killed one leaves can be read."""
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from gzip import GzipFile
 from hashlib import blake2b
@@ -42,14 +41,14 @@ class Recording:
     """A recording that is being written; a context manager. QuestionError when it can't be written.
 
     It is gzipped if its name ends in .gz. A file that is there already is never overwritten.
+    hashing: of names.
     """
 
-    def __init__(self, file: Path, *, anonymous: bool) -> None:
+    def __init__(self, file: Path, hashing: Hashing | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self.gaps: list[float] = []
-        self._file = file
-        self._anonymous = anonymous
-        self._kept: Callable[[Json], Json] = Hashing().body if anonymous else lambda body: body
+        self.file = file
+        self._hashing = hashing
         self._known: dict[str, bytes] = {}  # by key: a digest of what was written last of each object
         self._began, self._last_at = MACHINE.steady(), 0.0
         with file_errors(file):
@@ -61,8 +60,7 @@ class Recording:
         # Without the file's name, which may tell of whose cluster it is.
         packed = GzipFile("", "wb", LEVEL, self._file_out) if file.suffix == ".gz" else None
         self._out = packed or self._file_out
-        began = MACHINE.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._write(Head(VERSION, began, anonymous))
+        self._write(Head(VERSION, _time(), hashing is not None))
 
     def __enter__(self) -> "Recording":
         return self
@@ -88,7 +86,7 @@ class Recording:
     def begin(self) -> None:
         """All that there is has been added."""
         self._began, self._last_at = MACHINE.steady(), 0.0
-        self._write(Line(0.0, BEGIN))
+        self._write(Line(0.0, BEGIN, time=_time()))
         self.counts.clear()
 
     def change(self, change: AnyChange) -> None:
@@ -96,14 +94,14 @@ class Recording:
         if change.kind == Kind.DELETED:
             self._known.pop(key_of(change.object.metadata), None)
             self._count(DELETED, change.object)
-            self._write(Line(self._now(), DELETED, self._kept(names_of(change.object))))
+            self._write(Line(self._now(), DELETED, self._packed(names_of(change.object))))
         else:
             self._add(ADDED if change.kind == Kind.ADDED else MODIFIED, change.object, self._now())
 
     def gap(self, seconds: float, why: str) -> None:
         """Nothing was seen for so long."""
         self.gaps.append(seconds)
-        self._write(Line(self._now(), GAP, seconds=round(seconds, 3), why="" if self._anonymous else why))
+        self._write(Line(self._now(), GAP, seconds=round(seconds, 3), why="" if self._hashing else why))
 
     def end(self) -> None:
         """The recording is complete."""
@@ -112,7 +110,7 @@ class Recording:
 
     def flush(self) -> None:
         """Let the file have all that was written. QuestionError when the disk is full."""
-        with file_errors(self._file, CAN_BE_REPLAYED):
+        with file_errors(self.file, CAN_BE_REPLAYED):
             self._out.flush()
 
     def _add(self, event: str, each: Object, at: float) -> None:
@@ -124,11 +122,18 @@ class Recording:
         if event == ADDED or body["kind"] in ("Pod", "Node"):
             self._known[key] = digest
         self._count(event, each)
-        self._write(Line(at, event, self._kept(body)))
+        self._write(Line(at, event, self._packed(body)))
+
+    def _packed(self, body: Json) -> msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(self._hashing.body(body) if self._hashing else body))
 
     def _count(self, event: str, each: Object) -> None:
         self.counts[f"{type(each).__name__} {event}"] += 1
 
     def _write(self, line: Head | Line) -> None:
-        with file_errors(self._file, CAN_BE_REPLAYED):
+        with file_errors(self.file, CAN_BE_REPLAYED):
             self._out.write(msgspec.json.encode(line) + b"\n")
+
+
+def _time() -> str:
+    return MACHINE.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -14,8 +14,9 @@ from lib.questions.files import read_files
 from lib.questions.manifests import convert, read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
 from lib.questions.pod_templates import as_dict
+from lib.questions.recording.reading import is_recording
 from lib.questions.replay import openb
-from lib.questions.replay.recorded import is_recording, read_recording
+from lib.questions.replay.recorded import read_recording
 from lib.questions.replay.trace import Arrival, Arrivals, Made, Trace
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache

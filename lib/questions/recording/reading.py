@@ -1,0 +1,233 @@
+"""Reads what `record` wrote, also of a recording that was killed: up to its last whole line.
+
+A folder of recordings, as `record --keep` writes one, is read as one recording.
+"""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lib.kube.bounded_files import unpacking
+from lib.kube.changes import Change, Kind
+from lib.kube.objects import UNREADABLE, Node, Object, Pod
+from lib.kube.store import key_of
+from lib.questions.durations import in_words
+from lib.questions.errors import QuestionError, file_errors
+from lib.questions.files import DECODERS
+from lib.questions.recording.lines import (
+    ADDED,
+    BEGIN,
+    DELETED,
+    END,
+    GAP,
+    LATE,
+    SUFFIXES,
+    VERSION,
+    Head,
+    Line,
+)
+from lib.questions.snapshot import Snapshot
+from lib.scheduling.text import count
+
+MAX_LINE = 32 << 20
+"""The most bytes of a line. etcd holds no object of more than 1.5 MiB."""
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+_head = msgspec.json.Decoder(Head)
+_line = msgspec.json.Decoder(Line)
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def is_recording(file: Path) -> bool:
+    """Whether a file's name is that of a recording, or a folder has some."""
+    return file.name.endswith(SUFFIXES) or (file.is_dir() and any(recordings_in(file)))
+
+
+def recordings_in(folder: Path) -> list[Path]:
+    """The recordings of a folder, by name: `record --keep` names them by their time."""
+    return sorted(each for each in folder.iterdir() if each.name.endswith(SUFFIXES))
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A time in which nothing was recorded. Times are in seconds since the recording began."""
+
+    began: float
+    ended: float
+    why: str
+
+
+Happening = tuple[float, Change[Any]]
+"""When something happened to a node or a pod, in seconds since the recording began; and what."""
+
+
+@dataclass
+class Reading:
+    """A recording, and what was read of it up to now. file: it, or a folder of several.
+
+    known: by key, the nodes and pods that are there. others: objects that are recorded once.
+    """
+
+    file: Path
+    has_begun: bool = False
+    has_ended: bool = False
+    last_at: float = 0.0
+    gaps: list[Gap] = field(default_factory=list)
+    known: dict[str, Node | Pod] = field(default_factory=dict)
+    others: list[Object] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._began: datetime | None = None
+        self._offset = 0.0  # of the file that is being read
+        self._listed: dict[str, Node | Pod] | None = None  # what it says that there is, until it begins
+
+    @property
+    def began(self) -> datetime:
+        """When it began; known once its first line was read."""
+        assert self._began
+        return self._began
+
+    def happenings(self) -> Iterator[Happening]:
+        """What happens to nodes and pods, one after the other; first, those are added that it begins with.
+
+        While it yields, `known` is as it was before. Of what is deleted and wasn't known, there are
+        only names. QuestionError names the line that can't be read.
+        """
+        files = recordings_in(self.file) if self.file.is_dir() else [self.file]
+        for file in files:
+            number = 0
+            for number, line in enumerate(_lines(file), 1):
+                try:
+                    if number == 1:
+                        self._head(_head.decode(line))
+                    else:
+                        yield from self._take(_line.decode(line))
+                except ValueError as error:  # msgspec's errors, too
+                    what = (
+                        "is not a line of a recording"
+                        if number > 1
+                        else "is not the first line of a recording"
+                    )
+                    raise QuestionError(f"{file}:{number}: {what}: {error}") from error
+            if not number and len(files) == 1:
+                raise QuestionError(f"{file}: is empty")
+        if not self.has_begun:
+            raise QuestionError(f"{self.file}: was broken off before all nodes and pods were listed")
+
+    @property
+    def note(self) -> str:
+        """What a reader must know: that it was broken off, or has gaps; "" for nothing."""
+        notes = []
+        if not self.has_ended:
+            notes.append(f"was broken off after {in_words(self.last_at)}")
+        if self.gaps:
+            missing = in_words(sum(each.ended - each.began for each in self.gaps))
+            notes.append(
+                f"has {count(len(self.gaps), 'gap')}, of {missing} together: what happened then is missing"
+            )
+        return f"{self.file}: this recording {'; it '.join(notes)}" if notes else ""
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now."""
+        found = Snapshot()
+        found.of(Pod)
+        for each in (*self.known.values(), *self.others):
+            found.of(type(each)).append(each)
+        return found
+
+    def _head(self, head: Head) -> None:
+        """The first line of a file."""
+        if head.recording != VERSION:
+            raise ValueError(f"its version is {head.recording}; this poller reads {VERSION}")
+        self._begins(head.began)
+        self._listed, self.has_ended = {}, False
+
+    def _begins(self, text: str) -> None:
+        """A file begins at this time."""
+        began = datetime.fromisoformat(text)
+        if not self.has_begun:
+            self._began = began
+        else:
+            self._offset = max((began - self.began) / timedelta(seconds=1), self.last_at)
+
+    def _take(self, line: Line) -> Iterator[Happening]:
+        """Another line. ValueError when it can't be understood."""
+        if line.event == BEGIN:
+            yield from self._begin(line)
+            return
+        at = self._offset + line.at
+        if self._listed is None:
+            if at < self.last_at:
+                raise ValueError(f"it is of {at:g} s, before the line before, which is of {self.last_at:g} s")
+            self.last_at = at
+        if line.event == GAP:
+            self.gaps.append(Gap(max(0.0, at - line.seconds), at, line.why))
+        elif line.event == END:
+            self.has_ended = True
+        elif not line.object:
+            raise ValueError(f"{line.event} without an object")
+        else:
+            each = _object_of(line.object)
+            if not isinstance(each, Node | Pod):
+                if not self.has_begun:
+                    self.others.append(each)
+            elif self._listed is not None:
+                self._listed[key_of(each.metadata)] = each
+            else:
+                yield from self._change(at, line.event, each)
+
+    def _begin(self, line: Line) -> Iterator[Happening]:
+        """All that there is was listed. In a folder's next file, what differs from before has happened."""
+        if line.time:
+            self._begins(line.time)
+        at, listed, self._listed = self._offset + line.at, self._listed or {}, None
+        if self.has_begun and at - self.last_at > LATE:
+            self.gaps.append(Gap(self.last_at, at, "there is no recording of that time"))
+        self.last_at = at
+        for key in [key for key in self.known if key not in listed]:
+            yield from self._change(at, DELETED, self.known[key])
+        for key, each in listed.items():
+            old = self.known.get(key)
+            if not old or (old.metadata, old.spec, old.status) != (each.metadata, each.spec, each.status):
+                yield from self._change(at, ADDED, each)
+        self.has_begun = True
+
+    def _change(self, at: float, event: str, each: Node | Pod) -> Iterator[Happening]:
+        key = key_of(each.metadata)
+        before = self.known.get(key)
+        if event == DELETED:
+            yield at, Change(Kind.DELETED, before or each, before)
+            self.known.pop(key, None)
+        else:
+            yield at, Change(Kind.MODIFIED if before else Kind.ADDED, each, before)
+            self.known[key] = each
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    """The whole lines. A file that ends within one, or a gzipped one without its end, was broken off."""
+    with file_errors(file), unpacking(file) as lines, suppress(EOFError, zlib.error):
+        while (line := lines.readline(MAX_LINE)).endswith(b"\n"):
+            yield line
+
+
+def _object_of(body: msgspec.Raw) -> Object:
+    """A line's object. ValueError when it is none."""
+    kind = _kind.decode(body).kind
+    decoder = DECODERS.get(kind)
+    if decoder is None:
+        raise ValueError(f"objects of kind {kind} aren't in recordings")
+    try:
+        found: Object = decoder.decode(body)
+    except UNREADABLE as error:
+        raise ValueError(str(error)) from error
+    return found

@@ -406,6 +406,16 @@ class Size(Answer):
     missing_on: Annotated[dict[str, int], Meta(description="by type, the nodes on which that was seen")]
 
 
+class LongWait(Answer):
+    """A wait in a replay: from when the pod arrived, or was evicted, until it had a node."""
+
+    pod: Pod
+    from_seconds: Annotated[float, Meta(description="since the trace began")]
+    seconds: float
+    node: Annotated[str | None, Meta(description="null: it never got one")]
+    causes: Annotated[list[CauseOfWait], Meta(description="one after the other")]
+
+
 class Replayed(Answer):
     """The figures of a configuration."""
 
@@ -419,6 +429,10 @@ class Replayed(Answer):
     wait_seconds: Annotated[
         dict[str, float | None], Meta(description="`p50`, `p95` and `p99`; null: it never ends")
     ]
+    waited_for: Annotated[
+        list[Waited], Meta(description="by pods that weren't placed at once; the longest first")
+    ]
+    longest_waits: Annotated[list[LongWait], Meta(description="no more than 1,000")]
     allocated_percent: Annotated[
         dict[str, dict[str, float]], Meta(description="by resource: `mean`, `peak` and `end`")
     ]

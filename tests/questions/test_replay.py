@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,18 @@ def test_a_pod_waits_until_another_has_ended(poller: Run, tmp_path: Path) -> Non
     found = figures(poller, trace, "--nodes", nodes)
     assert (found["arrived"], found["placed"], found["pending"], found["evictions"]) == (2, 2, 0, 0)
     assert found["wait_seconds"] == {"p50": 50.0, "p95": 50.0, "p99": 50.0}
+    cause = {"cause": "Insufficient cpu", "seconds": 50.0}
+    (wait,) = found["longest_waits"]
+    assert (wait["pod"], wait["from_seconds"], wait["node"], wait["causes"]) == (
+        "default/second",
+        10.0,
+        "n1",
+        [cause],
+    )
+    assert found["waited_for"] == [{**cause, "pods": 1, "longest_seconds": 50.0}]
+    said = poller("replay", trace, "--nodes", nodes).out
+    assert re.search(r"waited: Insufficient cpu +1, 50\.0 s\n", said)
+    assert re.search(r"default/second +10\.0 s +50\.0 s +n1 +Insufficient cpu, 50\.0 s\n", said)
     assert found["ended_at_seconds"] == 90.0
     assert found["allocated_percent"]["cpu"] == {"mean": 75.0, "peak": 75.0, "end": 0.0}
     assert found["nodes_used"] == {"mean": 1.0, "peak": 1}

@@ -4,14 +4,17 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import accumulate
 from math import inf, isfinite, nan
 from typing import Any
 
 from lib.kube.objects import Node, Pod
 from lib.questions.replay.trace import Arrival, Kinds, capacity
+from lib.questions.waits import Causes, Wait
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.node_info import NodeInfo, amount_left
+from lib.scheduling.pod_life import pod_key
 from lib.scheduling.resources import Resources, pod_requests
 
 STEP = 5
@@ -22,6 +25,9 @@ TYPICAL = 0.95
 
 POINTS = 2000
 """A line of a plot has at most so many points."""
+
+MOST_WAITS = 1000
+"""So many waits are kept, the longest."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,10 @@ class Figures:
     rows: list[Row] = field(default_factory=list)
     points: list[tuple[float, float, int, int]] = field(default_factory=list)
     """For plots: the time, the main resource's allocated percent, pending pods, used nodes."""
+    strips: list[Mapping[str, int]] = field(default_factory=list)
+    """For plots: at each of these times, how many pods waited for what."""
+    causes: Causes = field(default_factory=Causes)
+    """What pods waited for that weren't placed at once."""
     complete: bool = False
 
     def __post_init__(self) -> None:
@@ -99,6 +109,9 @@ class Figures:
         self._on_node: Counter[str] = Counter()
         self._means = {name: Mean() for name in self.capacity}
         self._nodes = Mean()
+        self._waiting: dict[str, Wait] = {}  # by the pod's key
+        self._waiting_for = Counter[str]()
+        self._longest: list[tuple[float, int, Wait]] = []  # a heap
         self._every = 1
         self._ticks = 0
 
@@ -116,7 +129,37 @@ class Figures:
         self.placed += 1
         self.waits[float(f"{waited:.3g}")] += 1
         self.note_placed(arrival, pod, now)
+        self._over(pod_key(pod), now, pod.spec.node_name)
         self.running_pod(pod, now)
+
+    def waiting_pod(self, pod: Pod, since: float, cause: str, now: float) -> None:
+        """A pod got no node."""
+        wait = self._waiting.get(pod_key(pod))
+        if wait is None:
+            wait = self._waiting[pod_key(pod)] = Wait(str(pod), since)
+        before = wait.causes[-1][1] if wait.causes else ""
+        if before != cause:
+            wait.note(cause, now)
+            self._waiting_for[cause] += 1
+            self._waiting_for[before] -= bool(before)
+
+    def deleted_pod(self, key: str, now: float) -> None:
+        """A pod was deleted that had no node."""
+        self.gave_up += 1
+        self._over(key, now)
+
+    def _over(self, key: str, now: float, node: str = "") -> None:
+        """A pod's wait is over, if it waited."""
+        if wait := self._waiting.pop(key, None):
+            wait.ended, wait.node = now, node
+            self._waiting_for[wait.causes[-1][1]] -= 1
+            self._keep(wait, now)
+
+    def _keep(self, wait: Wait, now: float) -> None:
+        self.causes.add(wait, now)
+        heappush(self._longest, (wait.seconds(now), len(self._longest) + self.placed, wait))
+        if len(self._longest) > MOST_WAITS:
+            heappop(self._longest)
 
     def running_pod(self, pod: Pod, now: float = 0.0) -> None:
         """A pod runs, whether it was placed or ran before the trace began."""
@@ -164,13 +207,17 @@ class Figures:
         self._ticks += 1
         if self._ticks % self._every == 0:
             self.points.append((now, self._means[self.main].value, pending, len(self._on_node)))
+            self.strips.append(+self._waiting_for)
             if len(self.points) >= POINTS:
-                self.points, self._every = self.points[::2], self._every * 2
+                self.points, self.strips = self.points[::2], self.strips[::2]
+                self._every *= 2
 
     def end(self, nodes: Iterable[NodeInfo], seconds: float) -> None:
         """The replay has ended, or was stopped. nodes: with their pods. seconds: that it took."""
         self.seconds = seconds
         self.fragmentation = fragmentation(nodes, self.typical, self.main)
+        for wait in self._waiting.values():
+            self._keep(wait, self.ended_at)
         percent = self._arrived_percent
         if not self.rows or percent > self.rows[-1].arrived_percent:
             self.rows.append(self._row(round(percent, 2)))
@@ -191,6 +238,11 @@ class Figures:
         up_to = [*accumulate(counts)]
         total = up_to[-1]
         return ordered[bisect_right(up_to, min(total - 1, int(share * total)))] if total else nan
+
+    @property
+    def longest_waits(self) -> list[Wait]:
+        """The waits of pods that weren't placed at once, the longest first; no more than MOST_WAITS."""
+        return [wait for _, _, wait in sorted(self._longest, key=lambda each: (-each[0], each[1]))]
 
     def allocated(self, name: str) -> tuple[float, float, float]:
         """The allocated percent of a resource: the mean over time, the peak, and at the end."""
@@ -215,6 +267,10 @@ class Figures:
                 f"p{int(100 * share)}": wait if isfinite(wait := self.wait(share)) else None
                 for share in (0.5, 0.95, 0.99)
             },
+            "waited_for": [each.as_json() for each in self.causes],
+            "longest_waits": [
+                {"from_seconds": each.began, **each.as_json(self.ended_at)} for each in self.longest_waits
+            ],
             "allocated_percent": {
                 name: dict(zip(("mean", "peak", "end"), self.allocated(name), strict=True))
                 for name in self._means

@@ -9,6 +9,7 @@ from datetime import timedelta
 from html import escape
 from math import isinf, isnan
 from pathlib import Path
+from typing import Any
 
 from lib.kube.objects import Pod
 from lib.questions.errors import CommandLineError, QuestionError, file_errors
@@ -16,6 +17,12 @@ from lib.questions.printing import Printer
 from lib.questions.replay.figures import Figures
 from lib.questions.replay.trace import Arrival
 from lib.scheduling.text import count
+
+CAUSES, LONGEST = 4, 5
+"""So many causes of waits, and so many waits, are shown of a replay."""
+
+STRIPS = 8
+"""So many causes are drawn."""
 
 COLUMNS = ("config", "pod", "node", "arrived_seconds", "placed_seconds")
 
@@ -51,8 +58,36 @@ def show_replays(replays: Sequence[Figures], out: Printer) -> None:
     ]
     if any(each.gave_up for each in replays):
         rows.insert(3, ("deleted before they had a node", *(f"{each.gave_up:,}" for each in replays)))
+    causes = dict.fromkeys(cause.cause for each in replays for cause in [*each.causes][:CAUSES])
+    for cause in causes:
+        found = [each.causes.found.get(cause) for each in replays]
+        rows.append(
+            (
+                f"waited: {cause}",
+                *(f"{each.pods:,}, {_time(each.seconds)}" if each else "0" for each in found),
+            )
+        )
     out.table(["", *(each.name for each in replays)], rows, right=range(1, len(replays) + 1))
     for each in replays:
+        if waits := each.longest_waits[:LONGEST]:
+            out.line(f"{each.name}: who waited longest")
+            out.table(
+                ["pod", "from", "waited", "node", "for"],
+                [
+                    [
+                        wait.pod,
+                        _time(wait.began),
+                        _time(wait.seconds(each.ended_at)),
+                        wait.node or "none",
+                        "; ".join(
+                            f"{cause}, {_time(end - start)}"
+                            for start, end, cause in wait.parts(each.ended_at)
+                        ),
+                    ]
+                    for wait in waits
+                ],
+                right=(1, 2),
+            )
         if each.errors:
             out.line(f"{each.name}: {count(each.errors, 'decision')} failed; the first: {each.first_error}")
         if not each.complete:
@@ -127,14 +162,16 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
     """Draw them into a file. QuestionError when it can't be written."""
     from matplotlib.figure import Figure
 
-    picture = Figure(figsize=(10, 9), layout="constrained")
-    pictures = picture.subplots(3, 1, sharex=True)
+    waited = [each for each in replays if any(each.strips)]
+    heights = [3.0, 3.0, 3.0, *(0.6 + 0.4 * len(_drawn(each)) for each in waited)]
+    picture = Figure(figsize=(10, sum(heights)), layout="constrained")
+    pictures = picture.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     longest = max((each.ended_at for each in replays), default=0.0)
     unit, size = next(
         (each for each in (("hours", 3600.0), ("minutes", 60.0)) if longest > 2 * each[1]), ("s", 1.0)
     )
     labels = (f"allocated {replays[0].main}, %", "pending pods", "nodes with pods")
-    for column, (axes, label) in enumerate(zip(pictures, labels, strict=True), 1):
+    for column, (axes, label) in enumerate(zip(pictures[:3], labels, strict=True), 1):
         for each in replays:
             times = [point[0] / size for point in each.points]
             values = [point[column] for point in each.points]
@@ -144,6 +181,8 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
         axes.grid(alpha=0.3)
         if column > 1:  # it counts something
             axes.yaxis.get_major_locator().set_params(integer=True)
+    for axes, each in zip(pictures[3:], waited, strict=True):
+        _strips(axes, each, size)
     pictures[-1].set_xlabel(f"time, {unit}")
     pictures[0].legend(loc="best")
     body = io.BytesIO()
@@ -156,3 +195,21 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
         written = html.encode()
     with file_errors(f"--plot {file}"):
         file.write_bytes(written)
+
+
+def _drawn(replay: Figures) -> list[str]:
+    return [each.cause for each in replay.causes][:STRIPS]
+
+
+def _strips(axes: Any, replay: Figures, size: float) -> None:
+    """A strip for each cause of waits: the higher it is, the more pods wait for that."""
+    causes = _drawn(replay)
+    times = [point[0] / size for point in replay.points]
+    most = max((count for strip in replay.strips for count in strip.values()), default=1)
+    for row, cause in enumerate(reversed(causes)):
+        tops = [row + 0.9 * strip.get(cause, 0) / most for strip in replay.strips]
+        axes.fill_between(times, row, tops, step="post", linewidth=0)
+    labels = [each if len(each) <= 40 else f"{each[:39]}…" for each in reversed(causes)]
+    axes.set_yticks([row + 0.45 for row in range(len(causes))], labels)
+    axes.set_ylim(0, len(causes))
+    axes.set_title(f"{replay.name}: what pods wait for; a full strip is {most:,} pods", fontsize="medium")

@@ -19,6 +19,7 @@ from lib.questions.replay.figures import Figures, typical_of
 from lib.questions.replay.trace import Arrival, Kinds, Trace, capacity, main_resource, requested
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
+from lib.questions.waits import cause_of
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
@@ -64,8 +65,8 @@ class World:
         self._running: dict[str, tuple[Arrival, Pod]] = {}
         self._ends: list[tuple[float, int, str, Pod]] = []  # a heap; a pod that isn't the same by then stays
         self._numbers = count()
-        # By kind: which plugins reject such a pod, and why, as long as no pod gets or leaves a node.
-        self._nowhere: dict[Pod, tuple[set[str], str]] = {}
+        # By kind, as long as no pod gets or leaves a node: who rejects such a pod, why; what it waits for.
+        self._nowhere: dict[Pod, tuple[set[str], str, str]] = {}
 
     def run(self, trace: Trace) -> Iterator[list[Arrival]]:
         """Replay a trace. Yields after each tick which pods have arrived in it.
@@ -91,7 +92,7 @@ class World:
                     self._end(key, evicted=False)
                 elif self._waiting.get(key, (None, None, 0))[1] is pod:
                     del self._waiting[key]
-                    self._figures.gave_up += 1
+                    self._figures.deleted_pod(key, self.now)
                     self._apply(Change(Kind.DELETED, pod))
             while event and event[0] <= self.now:
                 self._happen(event[1])
@@ -141,8 +142,13 @@ class World:
         self.queue.apply(change, self.now)
         self._figures.changed_nodes((each.node for each in self.cache.nodes.values()), self.now)
 
-    def _try_later(self, pod: Pod, rejected_by: set[str], message: str) -> None:
+    def _try_later(self, pod: Pod, rejected_by: set[str], message: str, cause: str) -> None:
         self.queue.requeue(pod_key(pod), rejected_by, message, self.now)
+        self._waits_for(pod, cause)
+
+    def _waits_for(self, pod: Pod, cause: str) -> None:
+        _, _, since = self._waiting[pod_key(pod)]
+        self._figures.waiting_pod(pod, since, cause, self.now)
 
     def _apply(self, change: Change[Pod]) -> None:
         if change.object.spec.node_name:
@@ -183,8 +189,9 @@ class World:
             return True
         if decision.outcome == Outcome.WAITING:
             self.cache.lives.hold(uid, decision.message)
+            self._waits_for(pod, decision.message)
             return False
-        why = decision.rejected_by, decision.message
+        why = decision.rejected_by, decision.message, cause_of(decision, self.cache)
         self._try_later(pod, *why)
         self.queue.await_victims(uid, decision.victims)
         if not group_of(pod):

@@ -159,7 +159,18 @@ def clone(tmp_path: Path) -> Path:
     if done.returncode:
         pytest.skip(f"this isn't a clone of the project: {done.stderr.strip()}")
     (folder / ".venv").symlink_to(ROOT / ".venv")
+    changes = folder / "CHANGELOG.md"
+    changes.write_text(
+        changes.read_text().replace("## Not released yet\n", "## Not released yet\n\n- A change.\n")
+    )
+    commit(folder, "a change")
     return folder
+
+
+def commit(clone: Path, message: str) -> None:
+    """Commit all changes."""
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    run(["git", "-C", clone, *who, "commit", "-qam", message], check=True)
 
 
 def released(clone: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -182,7 +193,7 @@ def test_a_release_changes_the_version_everywhere_and_builds_the_same_bytes_twic
     assert {"poller-77.0.1-py3-none-any.whl", "poller-chart-77.0.1.tgz", "SHA256SUMS"} < names
     refused = released(clone, f"--out={tmp_path / 'two'}")
     assert "there are changes that aren't committed" in refused.stderr
-    run(["git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "77"], check=True)
+    commit(clone, "77")
     assert released(clone, f"--out={tmp_path / 'two'}").returncode == 0
     sums = [(folder / "SHA256SUMS").read_text() for folder in (clone / "one", tmp_path / "two")]
     assert sums[0] == sums[1]
@@ -216,10 +227,7 @@ def test_a_version_that_cant_be_released_changes_nothing(clone: Path, version: s
 def test_a_release_that_fails_leaves_nothing(clone: Path, tmp_path: Path) -> None:
     file = clone / "scripts/deploy/kustomization.yaml"
     file.write_text(file.read_text() + "  - no-such-file.yaml\n")
-    run(
-        ["git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "broken"],
-        check=True,
-    )
+    commit(clone, "broken")
     done = released(clone, "77.0.1", f"--out={tmp_path / 'out'}")
     assert done.returncode == 1
     assert "no-such-file.yaml" in done.stderr

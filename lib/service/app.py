@@ -98,7 +98,9 @@ def assembled(
             shutdown=shutdown,
             leads=connection.leads,
             proxy=connection.proxy,
-            checks=StartupChecks(api.for_access_reviews(), names, options.namespaces, rights, report),
+            checks=StartupChecks(
+                api.for_access_reviews(), names, options.namespaces, rights, report, options.leader_election
+            ),
             follow_up=FollowUp(cache, queue, schedulers, report, writes, now, options.dry_run),
             system=system,
         )

@@ -12,6 +12,7 @@ from functools import partial
 from math import inf
 
 from lib.kube.api import Api
+from lib.kube.election import LeaderElection
 from lib.kube.errors import ApiError, NotFoundError, StartingError, StatusError
 from lib.kube.lookup import PATIENCE, Lookup
 from lib.kube.objects import Lease, Namespace, Pod
@@ -30,6 +31,9 @@ LOOK_AGAIN = 60.0
 SIMILAR = 0.8
 """The similarity of two names that differ in one or two of ten letters: difflib's ratio, from 0 to 1."""
 
+KUBE_SCHEDULER = "kube-system/kube-scheduler"
+"""The lease of kube-scheduler: its namespace and its name."""
+
 KUBE_SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 
 
@@ -40,8 +44,8 @@ Check = Callable[[], Sequence[str]]
 class StartupChecks:
     """Checks that are made once, when the API server is reachable: in threads, as no pod needs the answers.
 
-    api: for quick reads. rights: those that poller needs. missing_namespaces: served namespaces that don't
-    exist.
+    api: for quick reads. rights: those that poller needs. election: of the leader. missing_namespaces: served
+    namespaces that don't exist.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class StartupChecks:
         namespaces: Sequence[str],
         rights: Sequence[Right],
         report: Report,
+        election: LeaderElection | None = None,
     ) -> None:
         self.missing_namespaces: list[str] = []
         self._api = api
@@ -61,7 +66,7 @@ class StartupChecks:
         self._reviews = Lookup("rights", self._review_rights, max_age=inf, system=api.system)
         self._checks = Lookup("checks", _warnings_of, max_age=inf, system=api.system)
         self._to_check: list[Check] = [partial(self._check_namespace, name) for name in namespaces]
-        if MAIN_SCHEDULER in scheduler_names:
+        if MAIN_SCHEDULER in scheduler_names and str(election) != KUBE_SCHEDULER:  # else they take turns
             self._to_check.append(self._check_kube_scheduler)
         self._rights_known = False
         self._look_again_at = self._review_again_at = 0.0
@@ -154,7 +159,7 @@ class StartupChecks:
             return []
         return [
             f"kube-scheduler schedules the pods of {MAIN_SCHEDULER}, too: {holder} holds the lease"
-            " kube-system/kube-scheduler. Stop it, or give poller another --scheduler-name"
+            f" {KUBE_SCHEDULER}. Stop it, or give poller another --scheduler-name"
         ]
 
     def _check_pods(self) -> Sequence[str]:

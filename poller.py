@@ -7,10 +7,11 @@ Each name here is explained where it is defined: the parts of `Poller` in lib/se
 cycle in lib/scheduling/scheduling_cycle.py, what is written in lib/service/writes/writes.py.
 """
 
+import lib.startup  # first: if poller can't run, it says what to do; isort: skip
+
 from collections.abc import Iterable
 from math import inf
 
-import lib.startup  # first: if poller can't run, it says what to do
 from lib.scheduling.hints import freed_room
 from lib.service.steps import Poller
 from lib.service.writes.results import Completed, Result

@@ -112,6 +112,9 @@ def test_the_shell_completes_what_poller_knows(installed: Path, cluster: Cluster
     cluster.add_node("n1")
     cluster.add_pod("web")
     script = called(installed, "poller", "completion").stdout
+    assert called(installed, "poller", "completion", "bash").stdout == script
+    assert "Usage: poller completion" in called(installed, "poller", "completion", "--help").stdout
+    assert "the shells are bash" in called(installed, "poller", "completion", "fish").stderr
     for words, offered in {
         "wh": "why\n",
         "de": "demo\n",
@@ -136,14 +139,16 @@ def test_the_shell_completes_what_poller_knows(installed: Path, cluster: Cluster
 
 
 def test_demo_and_lessons_run_in_a_copy_that_can_be_read(installed: Path, tmp_path: Path) -> None:
-    done = called(installed, "poller", "demo", "--help", cwd=tmp_path)
+    assert "scripts/demo --keep" in called(installed, "poller", "demo", "--help", cwd=tmp_path).stderr
+    assert "Lessons on scheduling" in called(installed, "poller", "learn", "--help", cwd=tmp_path).stdout
+    assert [*tmp_path.iterdir()] == []
+    done = called(installed, "poller", "demo", "--no-such-option", cwd=tmp_path)
     assert done.stderr.startswith(f"poller demo: the project is in {tmp_path}/poller-{__version__} now")
-    assert "scripts/demo --keep" in done.stderr
     (copy,) = tmp_path.iterdir()
     assert (copy / "poller.py").read_text() == (ROOT / "poller.py").read_text()
     assert not (copy / "__init__.py").exists()
     (copy / "poller.py").write_text("# mine\n")
-    again = called(installed, "poller", "demo", "--help", cwd=tmp_path)
+    again = called(installed, "poller", "demo", "--no-such-option", cwd=tmp_path)
     assert "the project is in" not in again.stderr
     assert (copy / "poller.py").read_text() == "# mine\n"
 

@@ -48,6 +48,7 @@ from lib.kube.errors import (
     ApiError,
     ForbiddenError,
     NotLeadingError,
+    RefusedError,
     ServerError,
     TooLargeError,
     UnreachableError,
@@ -245,8 +246,8 @@ class Api:
     def _note_retry(self, state: RetryCallState) -> None:
         self._observer.retried()
         error = state.outcome and state.outcome.exception()
-        # An error without any connection says what to do about that.
-        is_news = self._retries.begin() and not isinstance(error, UnreachableError)
+        # An error without any connection says what to do about that, once the tries are over.
+        is_news = self._retries.begin() and not isinstance(error, UnreachableError | RefusedError)
         log.log(
             logging.WARNING if is_news else logging.DEBUG,
             "a request failed and is tried again in %.1f s: %s",

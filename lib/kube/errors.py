@@ -126,6 +126,12 @@ class ServerError(StatusError):
     may_be_written = True
 
 
+class RefusedError(ServerError):
+    """kubectl proxy answers, but nothing listens at the address of its API server."""
+
+    may_be_written = False
+
+
 _ERRORS: dict[int, type[StatusError]] = {
     403: ForbiddenError,
     404: NotFoundError,
@@ -158,6 +164,8 @@ def refusal(
     if not status and code != 429 and code < 500:
         what = "is not a Kubernetes API response; is kubectl proxy running there?"
         return AnswerError(f"{where}: {said} {what}")
+    if is_text and code >= 500 and (refused := _REFUSED.search(text)):
+        return RefusedError(f"the connection to the API server at {refused[1]} was refused: is it running?")
     if is_text and code >= 500:  # kubectl proxy's, about the way to its API server
         said = f"{code} {answer.reason_phrase}: {text}"
     words = f"{code} {status.message}" if status else said
@@ -177,6 +185,9 @@ def refusal(
         error.retry_after = min(float(after), LONGEST_WAIT)
     return error
 
+
+_REFUSED = re.compile(r"dial tcp (\S+): connect: connection refused")
+"""What kubectl proxy says of an API server that is away."""
 
 _MORE_RIGHTS = re.compile(r'requires resource="([^"]+)", verb="([^"]+)" permission: [a-z]+\.([a-z0-9.]+)')
 """A 422: the write needs another right than its path says (registry/resource/resourceclaim, strategy.go)."""

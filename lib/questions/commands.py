@@ -236,11 +236,14 @@ def ask_drain(
 def ask_save(
     common: Common,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is standard output.")],
+    force: Annotated[bool, own_option("Replace a file that is there already.", "--force")] = False,
 ) -> Verdict:
     """Write the cluster into one file, for --from: nodes, pods, and what decisions need.
 
     Left out are environment, commands, most annotations, and secrets, which are never read.
     """
+    if str(file) != "-" and file.exists() and not force:
+        raise QuestionError(f"{file} is there already: name another file, or replace it with --force")
     with common.api() as api:
         snapshot = common.read(api, whole=True)
     held = save(snapshot, file)

@@ -3,7 +3,7 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +16,7 @@ from lib.lazily import Lazy
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
+from lib.scheduling.text import listed
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
 from lib.service.config.fields import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
@@ -102,6 +103,13 @@ def _times(config: KubeSchedulerConfiguration, options: CommandLine) -> BackoffS
     return BackoffSettings(first, longest, options.pod_max_in_unschedulable_pods_duration)
 
 
+def _intent(options: Options, names: Sequence[str], command: str) -> str:
+    """What a loop without any options is about to do: it writes to a cluster."""
+    whose = f"poller schedules pods that name {listed(names)} in spec.schedulerName"
+    return f"""{whose}, in the cluster of the kubectl proxy at {options.proxy}.
+Ctrl-C ends it. {command} --help shows its options, and questions that write nothing."""
+
+
 def run_with_options(
     run: Callable[[Options], int],
     add_verbs: Callable[[typer.Typer], None] = lambda _: None,
@@ -127,6 +135,10 @@ def run_with_options(
             _refuse_options_before(verb, context)
             return
         options, profiles = _options(CommandLine(**given))
+        if not sys.argv[1:] and sys.stderr.isatty():
+            typer.echo(
+                _intent(options, [each.scheduler_name for each in profiles], context.command_path), err=True
+            )
         if options.check_config:
             check_config.show(
                 profiles,

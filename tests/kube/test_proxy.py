@@ -102,7 +102,7 @@ def test_a_context_without_a_cluster_is_told(tmp_path: Path, fields: dict[str, A
                 "kubectl says: your session has expired: log in",
             ],
         ),
-        (None, ["dial tcp 127.0.0.1:1: connect: connection refused"]),
+        (None, ["the connection to the API server at 127.0.0.1:1 was refused"]),
     ],
 )
 def test_what_kubectl_says_is_told_in_full(tmp_path: Path, user: Any, said: list[str]) -> None:

@@ -272,6 +272,10 @@ def test_what_is_saved_is_what_decides_and_nothing_secret(poller: Run, cluster: 
             assert answers[0] == answers[1]
     text = (tmp_path / "saved.json").read_text()
     assert "secret" not in text
+    again = poller("save", str(tmp_path / "saved.json"), "--from", cluster)
+    assert (again.status, again.out) == (1, "")
+    assert "saved.json is there already: name another file, or replace it with --force" in again.err
+    assert poller("save", str(tmp_path / "saved.json"), "--from", cluster, "--force").status == 0
     assert "poller/group-size" in text
 
 

@@ -368,10 +368,13 @@ def test_five_hundred_nodes_and_a_phone(browser: Browser, tmp_path: Path) -> Non
         open_page(browser, address) as page,
     ):
         cluster.add_pod("web", nodeSelector={"kubernetes.io/hostname": "node499"})
+        long_name = "checkout-frontend-canary-with-a-very-long-name-6d8f7c9b5d-x2x9p"
+        cluster.add_pod(long_name, "another-scheduler")
         expect(page.locator("#node-count")).to_have_text("500")
         assert cluster.poller().returncode == 0
         expect(chip(page, "web", "[data-node=node499]")).to_be_attached()
         page.set_viewport_size({"width": 390, "height": 844})
+        assert chip(page, long_name).evaluate("each => each.scrollWidth <= each.clientWidth")
         chip(page, "web").click()
         expect(page.locator("#decision-body")).to_contain_text("It is on node499.")
         assert page.evaluate("document.documentElement.scrollWidth <= 390")

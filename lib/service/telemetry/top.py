@@ -4,11 +4,14 @@ After a tick the loop stores what to show (`Screen.note`). A thread of rich draw
 """
 
 import logging
+import os
 import re
 import sys
+import termios
+import tty
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -28,7 +31,7 @@ from lib.service.telemetry.log import Printed, text_formatter
 PAUSE = 0.25
 """The least seconds between two notes: ticks can be more frequent."""
 
-MAX_NODES, MAX_NAMES, MAX_LINES = 100, 30, 100
+MAX_NODES, MAX_NAMES, MAX_LINES = 1000, 30, 100
 """The most nodes, pods of a node or lane, and log lines that are kept for a screen."""
 
 NOT_NODES = 15
@@ -124,11 +127,28 @@ def _row(node: NodeInfo) -> NodeRow:
     return NodeRow(escaped(node.name), cpu, memory, len(node.pods), pods, node.node.spec.unschedulable)
 
 
+ORDERS: Mapping[str, Callable[[NodeRow], float]] = {
+    "name": lambda _: 0.0,
+    "cpu": lambda row: -row.cpu,
+    "memory": lambda row: -row.memory,
+    "pods": lambda row: -row.pod_count,
+}
+"""By what nodes can be sorted, in the order in which the key s leads through them."""
+
+KEY = re.compile(rb"\x1b\[[0-9;]*[A-Za-z~]|.", re.DOTALL)
+
+PAGE = 10
+STEPS = {b"\x1b[A": -1, b"k": -1, b"\x1b[B": 1, b"j": 1, b"\x1b[5~": -PAGE, b"\x1b[6~": PAGE, b" ": PAGE}
+"""By how many nodes a key scrolls: arrows, Page Up and Down, as terminals send them; and the keys of less."""
+
+
 class Screen(logging.Handler):
     """The terminal's content: a picture, and the last log lines, which it gets as a log handler."""
 
     def __init__(self, queue: SchedulingQueue, cache: Cache) -> None:
         super().__init__()
+        self._keys: int | None = None  # the terminal that keys are read from
+        self._order, self._top = "name", 0
         self.setFormatter(text_formatter())
         self._queue, self._cache = queue, cache
         self._lines: deque[str] = deque(maxlen=MAX_LINES)
@@ -148,21 +168,57 @@ class Screen(logging.Handler):
 
     def rendered(self, width: int, height: int) -> RenderableType:
         """The screen, in so many columns and rows."""
+        self._read_keys()
         shown, lines = self._picture, list(self._lines)
         room = max(height - NOT_NODES, 3)
-        rows = shown.nodes if shown.node_count <= room else shown.nodes[: room - 1]
-        left_out = shown.node_count - len(rows)
+        rows, left_out = sorted(shown.nodes, key=ORDERS[self._order]), 0
+        if shown.node_count > room:
+            self._top = max(min(self._top, len(rows) - room + 1), 0)
+            rows = rows[self._top : self._top + room - 1]
+            left_out = shown.node_count - len(rows)
         title = f"poller   nodes: {shown.node_count}   pods on them: {shown.pod_count}   Ctrl-C ends it"
+        if self._keys is not None:
+            title += f"   s: sorted by {self._order}"
         above: list[RenderableType] = [
             Text(title, style="bold", no_wrap=True),
             _nodes(rows, width),
-            *([Text(f"and {left_out} more nodes", style="dim")] if left_out else ()),
+            *([Text(self._more(left_out), style="dim")] if left_out else ()),
         ]
         queue: list[RenderableType] = [_heading("Queue"), _lanes(shown.lanes or {}), _oldest(shown, width)]
         taken = 2 + shown.node_count if shown.node_count <= room else 2 + room
         rest = max(height - taken - 1 - len(_shown_lanes(shown.lanes or {})) - 3 - 1, 1)
         log_lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines[-rest:]]
         return Group(*above, *queue, _heading("Log"), *log_lines)
+
+    @contextmanager
+    def reading_keys(self, terminal: int) -> Iterator[None]:
+        """A block in which a terminal passes on each key at once, unshown. Ctrl-C is still a signal."""
+        before = termios.tcgetattr(terminal)
+        tty.setcbreak(terminal)
+        now = termios.tcgetattr(terminal)
+        now[6][termios.VMIN] = 0  # a read waits for no key
+        termios.tcsetattr(terminal, termios.TCSANOW, now)
+        self._keys = terminal
+        try:
+            yield
+        finally:
+            self._keys = None
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+    def _more(self, left_out: int) -> str:
+        above = f", {self._top} of them above" if self._top else ""
+        return f"and {left_out} more nodes{above}{'; arrows scroll' if self._keys is not None else ''}"
+
+    def _read_keys(self) -> None:
+        """Do what the keys say that were pressed since the last time."""
+        pressed = b""
+        with suppress(OSError):  # a terminal that is gone
+            pressed = b"" if self._keys is None else os.read(self._keys, 1024)
+        for key in KEY.findall(pressed):
+            self._top = max(self._top + STEPS.get(key, 0), 0)
+            if key == b"s":
+                names = [*ORDERS]
+                self._order, self._top = names[(names.index(self._order) + 1) % len(names)], 0
 
 
 def _heading(text: str) -> Text:
@@ -224,6 +280,8 @@ def on_terminal(queue: SchedulingQueue, cache: Cache) -> Iterator[Screen]:
     If standard error isn't a terminal, they go to both. Prints become log lines.
     """
     root, screen = logging.getLogger(), Screen(queue, cache)
+    has_keys = sys.stdin and sys.stdin.isatty()
+    keys = screen.reading_keys(sys.stdin.fileno()) if has_keys else nullcontext()
     before = root.handlers[:]
     console = Console(file=sys.__stdout__, highlight=False, markup=False)
     root.handlers = [screen] if sys.stderr.isatty() else [*before, screen]
@@ -238,7 +296,7 @@ def on_terminal(queue: SchedulingQueue, cache: Cache) -> Iterator[Screen]:
     )
     try:
         logging.captureWarnings(True)
-        with redirect_stdout(Printed()), live:
+        with redirect_stdout(Printed()), keys, live:
             yield screen
     finally:
         logging.captureWarnings(False)

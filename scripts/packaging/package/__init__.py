@@ -6,10 +6,8 @@ there: it is no package beside others.
 
 import os
 import runpy
-import shutil
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 TREE = Path(__file__).resolve().parent
@@ -23,6 +21,8 @@ SCRIPTS = {
 COMPLETION = "completion"
 """The command that prints what a shell needs to complete `poller`."""
 
+COMPLETES = 'Put this into ~/.bashrc: eval "$(poller completion)"'
+
 OWN_FILES = ("__init__.py", "__main__.py", "__pycache__", "completion.bash", "py.typed")
 
 
@@ -31,8 +31,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments and arguments[0] in SCRIPTS:
         _run_script(*arguments)
-    if arguments == [COMPLETION]:
-        print((TREE / "completion.bash").read_text(), end="")
+    if arguments and arguments[0] == COMPLETION:
+        _complete(*arguments[1:])
         return
     os.environ.setdefault("POLLER_CALLED_AS", "poller")
     sys.path.insert(0, str(TREE))
@@ -42,9 +42,22 @@ def main() -> None:
         if arguments in (["--help"], ["-h"]):
             more = {
                 **SCRIPTS,
-                COMPLETION: 'for bash and zsh; put this into ~/.bashrc: eval "$(poller completion)"',
+                COMPLETION: f"for bash and zsh. {COMPLETES}",
             }
             print("\nScripts:", *(f"  {name:<10}  {what}" for name, what in more.items()), sep="\n")
+
+
+def _complete(*arguments: str) -> None:
+    """Print what a shell needs; or, for --help, how it is used."""
+    if arguments in (("-h",), ("--help",)):
+        print(
+            f"Usage: poller {COMPLETION} [bash|zsh]\n\n"
+            f"Prints what the shell needs to complete `poller`. {COMPLETES}"
+        )
+    elif arguments in ((), ("bash",), ("zsh",)):
+        print((TREE / "completion.bash").read_text(), end="")
+    else:
+        sys.exit(f"poller {COMPLETION}: {' '.join(arguments)}: the shells are bash and zsh")
 
 
 def kubectl_plugin() -> NoReturn:
@@ -64,9 +77,14 @@ def _run_plugin(*arguments: str) -> NoReturn:
 
 
 def _run_script(name: str, *arguments: str) -> NoReturn:
-    """Run a script in the copy of the project in the current folder; make the copy if there is none."""
+    """Run a script in the copy of the project in the current folder; make the copy if there is none.
+
+    --help needs no copy.
+    """
     from importlib.metadata import version
 
+    if arguments and arguments[0] in ("-h", "--help"):
+        os.execv("/bin/sh", [name, str(TREE / "scripts" / name), "--help"])
     folder = Path.cwd() / f"poller-{version('poller')}"
     if not folder.exists():
         try:
@@ -79,6 +97,9 @@ def _run_script(name: str, *arguments: str) -> NoReturn:
 
 def _copy_to(folder: Path) -> None:
     """Copy the project's tree; there is a whole copy or none. OSError if that fails."""
+    import shutil  # here, as are all that few commands need: Ctrl-C while they are imported shows a traceback
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
         copy = Path(made, folder.name)
         shutil.copytree(

@@ -80,6 +80,32 @@ def test_it_shows_nodes_lanes_and_why_the_oldest_waits() -> None:
     assert "\x1b" not in "".join(said)
 
 
+def test_keys_sort_nodes_and_scroll() -> None:
+    cache = Cache(map(node, (f"node{i}" for i in range(100))))
+    cache.apply(Change(Kind.ADDED, pod("web", {"cpu": "1", "memory": "1Gi"}, nodeName="node50")))
+    queue = SchedulingQueue({"my-scheduler": default_profile("my-scheduler")})
+    ours, theirs = pty.openpty()
+    screen = Screen(queue, cache)
+    screen.note()
+
+    def first_after(keys: bytes) -> str:
+        os.write(ours, keys)
+        return rows(screen)[2].split()[0]
+
+    with screen.reading_keys(theirs):
+        assert rows(screen)[0].endswith("s: sorted by name")
+        assert first_after(b"\x1b[B\x1b[Bj") == "node3"
+        assert "and 92 more nodes, 3 of them above; arrows scroll" in rows(screen)
+        assert first_after(b"\x1b[6~") == "node13"
+        assert first_after(b"\x1b[A\x1b[5~kkkkkk") == "node0"
+        assert first_after(b" " * 30) == "node92"
+        assert first_after(b"s") == "node50"
+        assert rows(screen)[0].endswith("s: sorted by cpu")
+        assert first_after(b"sss") == "node0"
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_on_a_terminal_until_ctrl_c(cluster: Cluster) -> None:
     cluster.add_node("n1")
     cluster.add_pod("web")
@@ -95,10 +121,26 @@ def test_on_a_terminal_until_ctrl_c(cluster: Cluster) -> None:
             assert "\x1b[?1049h" in said  # the terminal's other screen
             said += read_until(ours, r"n1 .*1 web")
             said += read_until(ours, r"0/1 nodes are available: 1 Insufficient cpu")
+            os.write(ours, b"ss")
+            read_until(ours, "sorted by memory")
             process.send_signal(signal.SIGINT)
             after = read_until(ours, r"ended by SIGINT after [\d.]+ s; pods: 1 bound, 1 left without a node")
             assert "\x1b[?1049l" in after
             assert process.wait(30) == 0
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def test_a_bare_loop_says_what_it_is_about_to_do() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "POLLER_PROXY": "http://127.0.0.1:9"}
+    with subprocess.Popen([sys.executable, str(POLLER)], stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        try:
+            said = read_until(ours, "questions that write nothing")
+            assert "poller schedules pods that name my-scheduler and random-scheduler" in said
+            assert "the kubectl proxy at http://127.0.0.1:9." in said
         finally:
             process.kill()
             os.close(ours)

@@ -1,5 +1,6 @@
 """`why` of a recording: which pods waited, for what, and the cluster as it was at a time."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -158,15 +159,20 @@ def test_a_folder_of_recordings_is_one(poller: Run, tmp_path: Path) -> None:
 
 def test_a_gap_is_told_of(poller: Run, tmp_path: Path) -> None:
     gap = line(50, "GAP", seconds=40, why="pods: the connection was refused")
+    short = line(50.5, "GAP", seconds=1, why="nodes: another reason")
     night = lines(
         tmp_path / "night.jsonl",
         a_node(0, "ADDED", "n1"),
         line(0, "BEGIN"),
         a_pod(50, "ADDED", "p", nodeName="n1"),
         gap,
+        short,
         line(60, "END"),
     )
-    found = poller("why", "--from", night, "-o", "json")
-    assert (found.status, "unknown" in found.out) == (4, True)
+    done = poller("why", "--from", night, "-o", "json")
+    found = json.loads(done.out)
+    assert (done.status, found["answer"]) == (4, "unknown")
+    (told,) = found["gaps"]
+    assert (told["from"][17:22], told["to"][17:22]) == ("10.00", "50.50")
     said = poller("why", "--from", night).out
     assert "nothing was recorded: pods: the connection was refused." in said

@@ -171,7 +171,7 @@ class Reading:
                 raise ValueError(f"it is of {at:g} s, before the line before, which is of {self.last_at:g} s")
             self.last_at = at
         if line.event == GAP:
-            self.gaps.append(Gap(max(0.0, at - line.seconds), at, line.why))
+            self._gap(Gap(max(0.0, at - line.seconds), at, line.why))
         elif line.event == END:
             self.has_ended = True
         elif not line.object:
@@ -192,7 +192,7 @@ class Reading:
             self._begins(line.time)
         at, listed, self._listed = self._offset + line.at, self._listed or {}, None
         if self.has_begun and at - self.last_at > LATE:
-            self.gaps.append(Gap(self.last_at, at, "there is no recording of that time"))
+            self._gap(Gap(self.last_at, at, "there is no recording of that time"))
         self.last_at = at
         for key in [key for key in self.known if key not in listed]:
             yield from self._change(at, DELETED, self.known[key])
@@ -201,6 +201,14 @@ class Reading:
             if not old or (old.metadata, old.spec, old.status) != (each.metadata, each.spec, each.status):
                 yield from self._change(at, ADDED, each)
         self.has_begun = True
+
+    def _gap(self, gap: Gap) -> None:
+        """A gap. Nodes and pods are watched apart: if both are away at the same time, it is one gap."""
+        while self.gaps and gap.began <= self.gaps[-1].ended:
+            last = self.gaps.pop()
+            longer = max(last, gap, key=lambda each: each.ended - each.began)
+            gap = Gap(min(last.began, gap.began), max(last.ended, gap.ended), longer.why)
+        self.gaps.append(gap)
 
     def _change(self, at: float, event: str, each: Node | Pod) -> Iterator[Happening]:
         key = key_of(each.metadata)

@@ -93,7 +93,7 @@ class Watching:
         away, why = each.found_again()
         if away > LATE or each.was_listed:
             assert self._recording
-            self._recording.gap(away, f"{each.what}: {why}")
+            self._recording.gap(away, f"{each.what}: {why}" if why else "")
             self._complain(f"there is a gap of {away:.0f} s: meanwhile, {each.what} were not watched")
         each.seen()
 

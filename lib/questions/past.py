@@ -33,8 +33,9 @@ QUICK = 2.0
 GRACE = 5.0
 """A gap is recorded after what came in it, but no more seconds later."""
 
-MOST_ASKED = 400
-"""So many questions are asked about pods at most, each for all pods that were alike at that time."""
+MOST_COMPARED = 1_000_000
+"""Pods are compared with nodes so often, at most, to know what they waited for; a tenth as often to know what
+would have helped. So a question takes about ten seconds, however large the cluster is."""
 
 
 def as_it_was(file: Path, text: str) -> Snapshot:
@@ -87,7 +88,7 @@ class Past:
 
     began: the recording; since, until: the times asked about, in seconds since then. waits: those that took
     longer than a scheduler needs. quick: how many pods had a node sooner. gaps: of that time. most_at: when
-    the most pods waited; pending: what was the matter then.
+    the most pods waited; most: how many; pending: what was the matter then, with the first of them.
     """
 
     began: datetime
@@ -98,6 +99,7 @@ class Past:
     quick: int = 0
     gaps: Sequence[Gap] = ()
     most_at: float = 0.0
+    most: int = 0
     pending: Pending | None = None
 
     @property
@@ -187,7 +189,10 @@ class AskingPast:
         gaps = [each for each in self._reading.gaps if self._since < each.ended and each.began < self._until]
         waits = [each.wait for each in self._asked]
         self.answer = Past(self._reading.began, self._since, self._until, where, waits, self._quick, gaps)
-        self._plan = _times(self._asked, self._since, self._until)
+        nodes = len(self.snapshot.of(Node)) or 1
+        self._most_helped = min(MOST_TRIED, max(10, MOST_COMPARED // 10 // nodes))
+        questions = max(100, MOST_COMPARED // nodes)
+        self._plan = _times(self._asked, self._since, self._until, questions)
         self._skip(min(self._plan, default=inf))
         self._decider = decider_of(self.snapshot)
 
@@ -211,10 +216,10 @@ class AskingPast:
             if at == most:
                 pods = [each.pod for asked in kinds.values() for each in asked]
                 then = replace(self.snapshot, objects={**self.snapshot.objects, Pod: [*pods]})
-                asking = Asking(pods[:MOST_TRIED], [], then, decider)
+                asking = Asking(pods[: self._most_helped], [], then, decider)
                 for _ in asking.steps():
                     pass
-                answer.most_at, answer.pending = at, asking.answer
+                answer.most_at, answer.most, answer.pending = at, len(pods), asking.answer
             yield
         for each in self._asked:
             if not each.wait.causes:
@@ -309,11 +314,12 @@ Plan = Mapping[float, Mapping[bytes, Sequence[_Asked]]]
 """By time, and by kind: the pods that are asked about then."""
 
 
-def _times(asked: Sequence[_Asked], since: float, until: float) -> Plan:
+def _times(asked: Sequence[_Asked], since: float, until: float, most: int) -> Plan:
     """When to ask about each pod: when its wait begins, and then at equal distances.
 
-    If these would be too many questions, the distances are longer; and if that isn't enough, nothing is asked
-    about waits that begin and end between two of the times.
+    most: how many questions there may be, each about all pods that are alike. If these would be more, the
+    distances are longer; and if that isn't enough, nothing is asked about waits that begin and end between
+    two of the times.
     """
     steps = [2.0**i for i in range(ceil(log2(max(2.0, until - since))) + 1)]
     for step, distance in [*((1.0, each) for each in steps), *((each, inf) for each in steps)]:
@@ -321,11 +327,11 @@ def _times(asked: Sequence[_Asked], since: float, until: float) -> Plan:
         questions = 0
         for each in asked:
             at = ceil(max(each.wait.began, since) / step) * step
-            while at < min(each.wait.ended, until) and questions <= MOST_ASKED:
+            while at < min(each.wait.ended, until) and questions <= most:
                 alike = plan.setdefault(at, {}).setdefault(each.kind, [])
                 questions += not alike
                 alike.append(each)
                 at = (at // distance + 1) * distance if distance < inf else inf
-        if questions <= MOST_ASKED:
+        if questions <= most:
             return plan
     return {}

@@ -65,15 +65,15 @@ def _show_helps(past: Past, out: Printer) -> None:
         return
     at = time_text(past.time(past.most_at), past.time(past.since))
     helps = [each for each in (pending.helps if out.wide else pending.best) if each.pods]
-    waited = pending.waiting + len(pending.would_be_placed)
-    who = f"{count(waited, 'pod')} waited"
+    who, tried = f"{count(past.most, 'pod')} waited", pending.waiting + len(pending.would_be_placed)
+    of_them = f"the first {pending.waiting:,} pods" if tried < past.most else count(pending.waiting, "pod")
     if not helps:
         what = "no change was found that would have helped" if pending.waiting else "there was room for all"
         out.line(f"At {at}, when {who}, {what}.", gap=True)
         return
     out.line(f"What would have helped most, at {at}, when {who}:", gap=True)
     out.items(
-        f"{each.suggestion.words}: {each.pods:,} of {count(pending.waiting, 'pod')} would have had a node"
+        f"{each.suggestion.words}: {each.pods:,} of {of_them} would have had a node"
         for each in out.first(helps, FIRST)
     )
 

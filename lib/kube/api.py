@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from copy import copy
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
@@ -52,7 +52,6 @@ from lib.kube.errors import (
     ServerError,
     TooLargeError,
     UnreachableError,
-    refusal,
     to_api_error,
 )
 from lib.kube.freshness import Freshness
@@ -61,6 +60,12 @@ from lib.kube.pager import Decode, ListPager, read_at_once, together
 from lib.kube.system import MACHINE, System
 from lib.kube.transport import KeepAliveTransport, SentRequest, to_host, to_unix_socket
 from lib.kube.write import Request
+from lib.lazily import Lazy
+
+if TYPE_CHECKING:
+    from lib.kube import refusals
+else:
+    refusals = Lazy("lib.kube.refusals")
 
 log = logging.getLogger(__name__)
 
@@ -309,7 +314,7 @@ class Api:
             attempt.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
-                    raise refusal(
+                    raise refusals.refusal(
                         where,
                         "WATCH",
                         path,
@@ -380,7 +385,7 @@ class Api:
             attempt.code = answer.status_code
         log.debug("%s %s, %d bytes", attempt.where, answer.status_code, len(body))
         if not answer.is_success:
-            raise refusal(
+            raise refusals.refusal(
                 attempt.where, *call[:2], answer, body, lambda: call.path != READYZ and self.is_starting()
             )
         return body

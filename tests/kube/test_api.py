@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from faults import ALWAYS, Answer, Effect, Exchange, Fault, Stream, answer, faulty, lose_answer, refuse
 
-from lib.kube import errors
+from lib.kube import errors, refusals
 from lib.kube.api import Api
 from lib.kube.decoding import decode_page
 from lib.kube.errors import ApiError
@@ -50,7 +50,7 @@ def status(message: str) -> str:
     ],
 )
 def test_a_forbidden_request_names_its_rule(method: str, path: str, rule: str) -> None:
-    assert errors.missing_rule(method, path) == rule
+    assert refusals.missing_rule(method, path) == rule
 
 
 @pytest.mark.parametrize(

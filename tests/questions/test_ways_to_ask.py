@@ -19,7 +19,7 @@ from questions_harness import Run
 from test_drain import made_by
 from test_verbs import CONFIG, a_node, a_pod, write
 
-from lib.kube.errors import refusal
+from lib.kube.refusals import refusal
 from lib.kube.system import System
 from lib.questions.verbs import verb_first
 from scripts.servers.kubectl import KUBECTL

@@ -18,6 +18,7 @@ from questions.questions_harness import Done, Run
 
 from lib.questions.verbs import add_verbs
 from lib.service.options import run_with_options
+from scripts.learning import trial
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.real import apiserver, assets
@@ -147,6 +148,38 @@ def priorities(cluster: Cluster) -> Iterator[Cluster]:
     yield cluster
     for name in ("low", "middle", "high"):
         cluster.api.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+
+
+@pytest.fixture(scope="session")
+def trials_server() -> Iterator[str]:
+    """The cluster on which students' schedulers are tried; each trial would start one of its own."""
+    with minicluster("--nodes", "0", "--kubelet-delay", "0.2") as url:
+        yield url
+
+
+@pytest.fixture
+def one_arena(trials_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials share a cluster, which is emptied before each."""
+
+    @contextmanager
+    def emptied() -> Iterator[str]:
+        with http_client(trials_server) as api:
+            for pod in api.get("/api/v1/pods").json()["items"]:
+                path = "/api/v1/namespaces/{namespace}/pods/{name}".format(**pod["metadata"])
+                if pod["metadata"].get("finalizers"):
+                    api.patch(
+                        path,
+                        json={"metadata": {"finalizers": None}},
+                        headers={"Content-Type": "application/merge-patch+json"},
+                    )
+                api.delete(path, params={"gracePeriodSeconds": 0})
+            for path in ("/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses"):
+                for each in api.get(path).json()["items"]:
+                    if not each["metadata"]["name"].startswith("system-"):
+                        api.delete(f"{path}/{each['metadata']['name']}")
+        yield trials_server
+
+    monkeypatch.setattr(trial, "arena", emptied)
 
 
 @contextmanager

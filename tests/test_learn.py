@@ -295,7 +295,7 @@ GNU_ONLY = re.compile(
 """What bash 3.2, or BSD's tools, on macOS, don't have."""
 
 
-@pytest.mark.parametrize("file", [*LESSONS.glob("*.md"), *LESSONS.glob("*.sh")], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [*LESSONS.glob("*.md"), *LESSONS.rglob("*.sh")], ids=lambda file: file.name)
 def test_commands_also_run_on_macos(file: Path) -> None:
     assert [found[0] for found in GNU_ONLY.finditer(file.read_text())] == []
 

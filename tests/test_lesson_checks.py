@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cluster import Cluster, eventually, http_client
 
-from scripts.learning import checks
+from scripts.learning import checks, own_scheduler
 from scripts.learning.checks import CHECKS, is_ready, victims_of
 from scripts.learning.lab import Lab, NotYetError
 from scripts.servers.embedded import minicluster
@@ -465,6 +465,7 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         "pod ours-0 tolerates the taint of node3",
     ),
     ("best_fit_is_beaten", [], "there is no file"),
+    *((each.__name__, [], "there is no .lab/sched.py") for each in own_scheduler.CHECKS),
     ("both_pods_have_a_gpu", [], "there is no pod train"),
     ("both_pods_have_a_gpu", [pod("train", nodeName="node1")], "created with a nodeName"),
     ("both_pods_have_a_gpu", [pod("train", "node1")], "pod train doesn't use the claim train"),

@@ -76,7 +76,7 @@ def go_on() -> None:
         if step.check:
             progress.task().tries += 1
             seen = eventually(lambda: CHECKS[step.check](lab), PATIENCE)
-            console.print(f"[bold green]Seen:[/] {seen}", soft_wrap=True)
+            console.print(f"[bold green]Seen:[/] {escape(seen)}", soft_wrap=True)
             progress.solved()
             progress.save(PROGRESS)
         if to is None or to.number == 1:
@@ -84,7 +84,7 @@ def go_on() -> None:
     except NotYetError as error:
         progress.save(PROGRESS)
         end = "" if str(error).endswith("?") else "."
-        console.print(f"[bold magenta]Not yet:[/] {error}{end}", soft_wrap=True)
+        console.print(f"[bold magenta]Not yet:[/] {escape(str(error))}{end}", soft_wrap=True)
         if isinstance(error, StillRunsError):
             raise typer.Exit(1) from None
         helps = (

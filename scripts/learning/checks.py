@@ -17,7 +17,8 @@ from lib.kube.objects import decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches_node, selects, untolerated
 from lib.lazily import Lazy
-from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of
+from scripts.learning import own_scheduler
+from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of, require
 from scripts.learning.probe import (
     best_nodes,
     bound_by_script,
@@ -36,19 +37,13 @@ Check = Callable[[Lab], str]
 
 RESOURCE_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
-CHECKS: dict[str, Check] = {}
+CHECKS: dict[str, Check] = {each.__name__: each for each in own_scheduler.CHECKS}
 
 
 def task(check: Check) -> Check:
     """Makes a function a check that pages can name."""
     CHECKS[check.__name__] = check
     return check
-
-
-def require(holds: object, instead: str) -> None:
-    """Raise NotYetError with this text unless the condition holds."""
-    if not holds:
-        raise NotYetError(instead)
 
 
 def the_nodes(lab: Lab) -> list[str]:

@@ -57,6 +57,10 @@ class NotYetError(Exception):
     """A task isn't done. The text says what the check saw instead, or what is missing."""
 
 
+class TrialError(NotYetError):
+    """A student's program was tried, and does something wrong. To try it again at once is of no use."""
+
+
 class LabError(Exception):
     """The cluster can't be read. The text says why, and what to do."""
 
@@ -237,13 +241,19 @@ def condition(thing: Json, kind: str) -> str:
     return next((str(each["status"]) for each in found if each["type"] == kind), "")
 
 
+def require(holds: object, instead: str) -> None:
+    """Raise NotYetError with this text unless the condition holds."""
+    if not holds:
+        raise NotYetError(instead)
+
+
 def eventually(look: Callable[[], T], seconds: float) -> T:
     """Call `look` until it returns without a NotYetError, for so many seconds at most."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             return look()
-        except NotYetError:
-            if time.monotonic() > deadline:
+        except NotYetError as error:
+            if isinstance(error, TrialError) or time.monotonic() > deadline:
                 raise
         time.sleep(0.1)

@@ -24,6 +24,9 @@ CLUSTER_IS_OURS = "LAB_CLUSTER_IS_OURS"
 SHELLS = OWN / "shells"
 """A folder with a file for each running shell; its name is the process id."""
 
+SCHEDULERS = ("scheduler.sh", "poller.py", "sched.py", "sched.sh", "sched")
+"""The file names of what lessons let place pods."""
+
 START_OF_SHELL = """\
 learn() {{ PYTHONPATH={root} {python} -P -m scripts.learning "$@"; }}
 PS1='lab \\$ '
@@ -120,14 +123,20 @@ def schedulers_of_shells() -> dict[int, str]:
     ours = {int(each.name) for each in SHELLS.glob("*")}
     found: dict[int, str] = {}
     for process, (ancestor, started) in processes.items():
-        first = [Path(word).name for word in started.split()[:2]]
-        name = next((word for word in first if word in ("scheduler.sh", "poller.py")), "")
+        name = _scheduler_in(started)
         while name and ancestor in processes and ancestor not in ours:
             ancestor = processes[ancestor][0]
         if name and ancestor in ours:
             found[process] = name
     # A subshell of scheduler.sh has the same arguments: only the first of each family is named.
     return {pid: name for pid, name in found.items() if processes[pid][0] not in found}
+
+
+def _scheduler_in(command: str) -> str:
+    """The scheduler that a command runs, such as `python -u .lab/sched.py`; empty for other commands."""
+    first, *rest = [Path(word).name for word in command.split()] or [""]
+    runs = [first, *rest] if first.startswith(("python", "bash", "sh")) else [first]
+    return next((word for word in runs if word in SCHEDULERS), "")
 
 
 @contextmanager

@@ -1,0 +1,137 @@
+"""Students' own schedulers, of lessons 20 to 23: right ones pass, and wrong ones are told what is wrong.
+
+A wrong one is the lesson's solution with one place changed.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.learning import own_scheduler, trial
+from scripts.learning.checks import CHECKS
+from scripts.learning.lab import Lab, NotYetError, TrialError, eventually
+from scripts.learning.pages import LESSONS
+from scripts.servers.process import ROOT
+
+SCHEDULERS = LESSONS / "schedulers"
+SIXTY_LINES = "20-sixty-lines.py"
+
+WRONG = [
+    (
+        "own_scheduler_binds_at_random",
+        SIXTY_LINES,
+        ("random.choice(fitting)", "fitting[0]"),
+        "choose at random",
+    ),
+    ("own_scheduler_binds_at_random", SIXTY_LINES, ("            tell(pod, node)\n", ""), "has no event"),
+    (
+        "own_scheduler_binds_at_random",
+        SIXTY_LINES,
+        (",spec.schedulerName={NAME}", ""),
+        "it names the scheduler other-scheduler",
+    ),
+    (
+        "own_scheduler_knows_room",
+        SIXTY_LINES,
+        ("            take(room, node, (cpu, memory))\n", ""),
+        "are both bound, but dune-",
+    ),
+    ("own_scheduler_knows_room", SIXTY_LINES, ("cpu <= free[0]", "cpu < free[0]"), "without a node: exact-"),
+    (
+        "own_scheduler_looks_up_what_is_lost",
+        SIXTY_LINES,
+        ("if said.is_error:", "said.raise_for_status()\n    if said.is_error:"),
+        "without a node: quick-",
+    ),
+    (
+        "own_scheduler_looks_up_what_is_lost",
+        SIXTY_LINES,
+        ("        now = api.get(path).json()", "        return False"),
+        "pod lost-.* is bound, but has no event",
+    ),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A student's folder; its path has a space."""
+    folder = tmp_path / "my project" / ".lab"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def look(task: str, folder: Path) -> str:
+    return CHECKS[task](Lab("http://127.0.0.1:9", own=True, folder=folder))
+
+
+@pytest.mark.parametrize(
+    ("task", "solution", "change", "words"), WRONG, ids=[f"{n}-{case[0]}" for n, case in enumerate(WRONG)]
+)
+def test_a_wrong_scheduler_is_told_what_is_wrong(
+    task: str,
+    solution: str,
+    change: tuple[str, str],
+    words: str,
+    one_arena: None,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_scheduler, "SOON", 4.0)
+    right = (SCHEDULERS / solution).read_text()
+    assert right.count(change[0]) == 1
+    (folder / "sched.py").write_text(right.replace(*change))
+    with pytest.raises(NotYetError, match=words):
+        look(task, folder)
+
+
+def test_the_same_in_bash_is_as_good(one_arena: None, folder: Path) -> None:
+    """And of two schedulers the one that was changed last is tried."""
+    (folder / "sched.py").write_text("an old one")
+    (folder / "sched.sh").write_text((SCHEDULERS / "20-sixty-lines.sh").read_text())
+    assert look("own_scheduler_knows_room", folder)
+    assert look("own_scheduler_looks_up_what_is_lost", folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "words"),
+    [
+        ("sched.py", "import time\ntime.sleep(60)", "has asked the API server nothing for 1 s"),
+        ("sched.sh", "curl --silent $POLLER_PROXY/api/v1/pods; exit 3", "has ended with exit status 3"),
+        ("sched.sh", "kill -9 $$", "was killed by signal 9"),
+        ("sched", "#!/bin/sh", "chmod"),
+    ],
+    ids=["hangs", "ends", "dies", "cannot-be-run"],
+)
+def test_a_program_that_is_no_scheduler_is_ended(
+    name: str, program: str, words: str, one_arena: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "FIRST_REQUEST", 1.0)
+    (folder / name).write_text(program)
+    with pytest.raises(TrialError, match=words):
+        eventually(lambda: look("own_scheduler_binds_at_random", folder), 60)  # it isn't tried again
+
+
+def test_a_finished_scheduler_is_no_own_one(
+    one_arena: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "sched.sh").write_text(f"exec '{sys.executable}' '{ROOT / 'poller.py'}'")
+    with pytest.raises(TrialError, match="lets a finished scheduler bind the pods"):
+        look("own_scheduler_binds_at_random", folder)
+
+
+def test_what_a_scheduler_said_and_asked_last_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a cluster of the trial's own, as a student has it."""
+    program = (
+        "import os, urllib.request\nurllib.request.urlopen(os.environ['POLLER_PROXY'] + '/api/v1/nodes')\n1/0"
+    )
+    (folder / "sched.py").write_text(program)
+    with pytest.raises(TrialError, match="exit status 1"):
+        look("own_scheduler_binds_at_random", folder)
+    shown = capsys.readouterr().out
+    assert ".lab/sched.py is tried, on a small cluster of its own:\n" in shown
+    assert "  - its last requests:\n      GET /api/v1/nodes (200)\n" in shown
+    assert "      ZeroDivisionError: division by zero\n" in shown
+    assert "ZeroDivisionError" in (folder / "trial.log").read_text()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from lib.kube.quantity import Quantity
 from scripts.learning.lab import Json, Lab, node_of
+from scripts.learning.recorder import Seen
 from scripts.learning.trial import NAME, Trial, new_name, trial
 
 SOON = 20.0  # seconds; a loop that polls each second, on a slow machine, has done it by then
@@ -58,8 +59,8 @@ def _requests(pod: Json) -> dict[str, int]:
     return {name: sum(Quantity.parse(each.get(name, "0")) for each in asked) for name in ("cpu", "memory")}
 
 
-def _require_room(tried: Trial) -> None:
-    """No node has more pods than room."""
+def _require_room(tried: Trial, but: str = "") -> None:
+    """No node has more pods than room. but: what the student is told in addition."""
     for node, has in tried.allocatable().items():
         there = {
             name: pod for name, pod in tried.pods().items() if node_of(pod) == node and not _is_over(pod)
@@ -69,7 +70,7 @@ def _require_room(tried: Trial) -> None:
             tried.require(
                 used <= Quantity.parse(most),
                 f"node {node} has {most} of {resource}, and the requests of its pods are more:"
-                f" {', '.join(sorted(there))}",
+                f" {', '.join(sorted(there))}{but}",
             )
 
 
@@ -200,4 +201,170 @@ def own_scheduler_looks_up_what_is_lost(lab: Lab) -> str:
     return "nothing was bound twice, and each event is true."
 
 
-CHECKS = (own_scheduler_binds_at_random, own_scheduler_knows_room, own_scheduler_looks_up_what_is_lost)
+# --- 21: a cache and a queue ------------------------------------------------------------------------------
+
+QUIET = 3.0  # seconds in which nothing happens
+
+
+def own_scheduler_watches(lab: Lab) -> str:
+    """Nothing is asked while nothing happens; a watch that ends, or is too old, is begun anew."""
+    with trial(lab.folder) as tried:
+        _nodes(tried, 2)
+        tried.start()
+        _bound(tried, [tried.add_pod(new_name("first"))])
+        tried.until(
+            lambda: any(each.is_watch and "/pods" in each.path for each in tried.proxy.seen),
+            SOON / 4,
+            "no watch of pods was seen: GET /api/v1/pods?watch=1&resourceVersion=...",
+        )
+        tried.pause(1)
+        before = len(tried.proxy.seen)
+        tried.pause(QUIET)
+        asked = [each.path for each in tried.proxy.seen[before:]]
+        tried.require(
+            len(asked) <= 2, f"in {QUIET:g} s in which nothing happened, it has asked {len(asked)} times"
+        )
+        tried.passed("it watches pods, and asks nothing while nothing happens")
+        _bound(tried, [tried.add_pod(new_name("second"))], 5)
+        tried.passed("a new pod is bound at once")
+        tried.proxy.cut()
+        _bound(tried, [tried.add_pod(new_name("cut"))])
+        tried.passed("watches that have ended are begun anew")
+        tried.proxy.refusing = True
+        tried.proxy.cut()
+        tried.until(lambda: tried.proxy.begun_anew, SOON, "after watches had ended, none was begun anew")
+        tried.proxy.refusing = False
+        late = tried.add_node(new_name("late"), "16")
+        where = _bound(tried, [name := tried.add_pod(new_name("new"), cpu="8")])[name]
+        tried.require(where == late, f"pod {name} is on {where}, where there is no room")
+        tried.passed("when a version is too old (410), pods and nodes are listed anew")
+    return "it watches, and misses nothing."
+
+
+def own_scheduler_assumes(lab: Lab) -> str:
+    """What is decided counts before a watch shows it, while an answer is lost, and not after a failure."""
+    with trial(lab.folder) as tried:
+        proxy = tried.proxy
+        for each in ("amber", "birch"):
+            tried.add_node(new_name(each), "2")
+        first, *others = (new_name("half") for _ in range(3))
+        proxy.faults[first] = proxy.meanwhile(lambda: [tried.add_pod(name, cpu="1500m") for name in others])
+        proxy.holding = True
+        tried.start()
+        tried.add_pod(first, cpu="1500m")
+        late = "; its watch is late, so it must count what it has decided itself"
+        tried.until(lambda: tried.node_of(first), SOON, f"pod {first} has no node")
+        tried.until(
+            lambda: any(map(tried.node_of, others)),
+            SOON,
+            "of three pods, one is bound; there is room for two",
+        )
+        tried.pause(1.5)
+        _require_room(tried, late)
+        tried.passed("a decision counts before a watch shows it")
+        for name in others:
+            tried.delete_pod(name)
+        proxy.holding = False
+        tried.pause(0.5)
+
+        lost, rival = new_name("lost"), new_name("rival")
+        proxy.faults[lost] = proxy.meanwhile(lambda: tried.add_pod(rival, cpu="5"), proxy.lose_answer)
+        cedar = tried.add_node(new_name("cedar"), "8")
+        proxy.holding = True
+        tried.add_pod(lost, cpu="5")
+        tried.until(lambda: tried.node_of(lost), SOON, f"pod {lost} has no node, and {cedar} has room for it")
+        tried.pause(1.5)
+        _require_room(tried, "; an answer was lost, and the room is taken until the pod was looked up")
+        _told(tried, lost)
+        tried.delete_pod(rival)
+        proxy.holding = False
+        tried.pause(0.5)
+        tried.passed("while an answer is lost, nobody else gets the room")
+
+        refused = new_name("refused")
+        proxy.faults[refused] = proxy.fail
+        tried.add_node(new_name("dune"), "16")
+        tried.add_pod(refused, cpu="12")
+        tried.until(
+            lambda: tried.node_of(refused),
+            SOON,
+            f"pod {refused} has no node. Its binding was answered by 500: forget that it was assumed, and try"
+            " again",
+        )
+        tried.passed("after a failed binding, its room is free again, and the pod is tried again")
+    return "it knows what it has decided, and forgets what has failed."
+
+
+def own_scheduler_backs_off_and_wakes(lab: Lab) -> str:
+    """A pod that fits nowhere is tried again when something changes, and more and more seldom."""
+    with trial(lab.folder) as tried:
+        amber = tried.add_node(new_name("amber"), "2500m")
+        tried.occupy(amber, cpu="2")
+        big, small = tried.add_pod(new_name("big"), cpu="3"), new_name("small")
+        tried.start()
+        _failed(tried, big)
+        tried.passed("the owner of a pod that fits nowhere is told")
+        before = _attempts(tried, big)
+        tried.pause(QUIET)
+        more = _attempts(tried, big) - before
+        tried.require(
+            more <= 1, f"pod {big} was tried {more} times in {QUIET:g} s, and nothing has happened in them"
+        )
+        tried.passed("it isn't tried again while nothing happens")
+        before = _attempts(tried, big)
+        tried.add_pod(small, cpu="100m")
+        for number in range(15):
+            tried.patch(f"nodes/{amber}", {"metadata": {"annotations": {"lab/noise": str(number)}}})
+            tried.pause(0.2)
+        more = _attempts(tried, big) - before
+        tried.require(
+            more <= 4,
+            f"pod {big} was tried {more} times in 3 s, in which its node changed 15 times: wait 1 s after the"
+            " first attempt, then 2 s, 4 s, and so on",
+        )
+        _bound(tried, [small], 2)
+        tried.passed("many changes lead to few attempts, and others needn't wait for it")
+        birch = tried.add_node(new_name("birch"))
+        _bound(tried, [big], LONGEST_BACKOFF)
+        tried.passed("a new node wakes it")
+        second = tried.add_pod(new_name("second"), cpu="3")
+        _failed(tried, second)
+        tried.delete_pod(big)
+        tried.require(
+            _bound(tried, [second], LONGEST_BACKOFF)[second] == birch, f"pod {second} isn't on {birch}"
+        )
+        tried.passed("a pod that goes wakes it")
+    return "a pod that fits nowhere waits for a change, and wakes in time."
+
+
+LONGEST_BACKOFF = 13.0  # seconds; kube-scheduler's is 10
+
+
+def _failed(tried: Trial, name: str) -> None:
+    tried.until(
+        lambda: tried.events(name, "FailedScheduling"),
+        SOON,
+        f"pod {name} fits nowhere, and has no event FailedScheduling",
+    )
+
+
+def _attempts(tried: Trial, name: str) -> int:
+    """How often a pod was tried in vain, as far as its events say."""
+    return sum(
+        each.method != "GET" and "/events" in each.path and _is_about(each, name) for each in tried.proxy.seen
+    )
+
+
+def _is_about(seen: Seen, name: str) -> bool:
+    about = seen.body.get("involvedObject") or seen.body.get("regarding") or {}
+    return about.get("name") == name or f"/events/{name}" in seen.path
+
+
+CHECKS = (
+    own_scheduler_binds_at_random,
+    own_scheduler_knows_room,
+    own_scheduler_looks_up_what_is_lost,
+    own_scheduler_watches,
+    own_scheduler_assumes,
+    own_scheduler_backs_off_and_wakes,
+)

@@ -15,6 +15,8 @@ from scripts.servers.faulty_proxy import Answer, Exchange, Proxy, Stream
 
 _BINDING = re.compile(r"/api/v1/namespaces/([^/]+)/(?:pods/([^/]+)/binding|bindings)(?:\?|$)")
 
+JSON = [("Content-Type", "application/json")]
+
 Fault = Callable[[Exchange], Answer | None]
 """What happens to a pod's binding in place of being passed on; None: no answer."""
 
@@ -43,16 +45,18 @@ class Seen:
 class Recorder(Proxy):
     """Notes all requests.
 
-    faults: by the name of a pod, what happens to its next binding. lag: the seconds by which watches show
-    later that pods have nodes. gone: how many watches are told that their version is too old.
+    faults: by the name of a pod, what happens to its next binding. holding: whether watches wait before they
+    show that a pod has a node. refusing: whether the versions of watches are too old, now and later.
     """
 
     def __init__(self, url: str, upstream: httpx.Client) -> None:
         super().__init__(url, upstream)
         self.seen: list[Seen] = []
         self.faults: dict[str, Fault] = {}
-        self.lag = 0.0
-        self.gone = 0
+        self.holding = False
+        self.refusing = False
+        self.begun_anew = 0  # watches, while they are refused
+        self._too_old = 0
 
     def respond(self, exchange: Exchange) -> Answer | Stream | None:
         """Note the request, and what came of it."""
@@ -68,18 +72,21 @@ class Recorder(Proxy):
     def _pass_on(self, exchange: Exchange) -> Answer | Stream:
         if not exchange.is_watch:
             return exchange.forward()
-        if self.gone:
-            self.gone -= 1
-            status = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}
-            line = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
-            return Stream(200, [("Content-Type", "application/json")], iter([line]))
+        found = re.search(r"[?&]resourceVersion=(\d+)", exchange.path)
+        version = int(found[1]) if found else 0
+        if self.refusing:
+            self.begun_anew += 1
+            self._too_old = max(self._too_old, version)
+        if 0 < version <= self._too_old:
+            line = json.dumps({"type": "ERROR", "object": _status(410, "Expired")}).encode() + b"\n"
+            return Stream(200, JSON, iter([line]))
         stream = exchange.stream()
-        return replace(stream, lines=self._lagging(exchange, stream.lines))
+        return replace(stream, lines=self._held(exchange, stream.lines))
 
-    def _lagging(self, exchange: Exchange, lines: Iterator[bytes]) -> Iterator[bytes]:
+    def _held(self, exchange: Exchange, lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
-            if self.lag and b'"nodeName":' in line:
-                exchange.wait(self.lag)
+            while self.holding and b'"nodeName":' in line and not exchange.wait(0.05):
+                pass
             yield line
 
     def lose_answer(self, exchange: Exchange) -> None:
@@ -88,6 +95,20 @@ class Recorder(Proxy):
 
     def lose_request(self, exchange: Exchange) -> None:
         """The binding isn't written, and the connection ends."""
+
+    def fail(self, _: Exchange) -> Answer:
+        """The binding isn't written, and the answer is an internal error."""
+        body = json.dumps(_status(500, "InternalError")).encode()
+        return Answer(500, JSON, body, len(body))
+
+    def meanwhile(self, do: Callable[[], object], then: Fault = Exchange.forward) -> Fault:
+        """Something happens just before."""
+
+        def first(exchange: Exchange) -> Answer | None:
+            do()
+            return then(exchange)
+
+        return first
 
     def bind_first(self, node: str) -> Fault:
         """Another scheduler binds the pod to a node just before."""
@@ -108,6 +129,10 @@ class Recorder(Proxy):
                 f"/api/v1/namespaces/{found[1]}/pods/{name}", params={"gracePeriodSeconds": 0}
             )
         return exchange.forward()
+
+
+def _status(code: int, reason: str) -> Json:
+    return {"kind": "Status", "status": "Failure", "reason": reason, "message": "by the lab", "code": code}
 
 
 def _json(body: bytes) -> Json:

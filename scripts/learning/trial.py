@@ -188,6 +188,10 @@ class Trial:
             time.sleep(0.1)
         return found
 
+    def pause(self, seconds: float) -> None:
+        """Let the scheduler run for so long."""
+        self.watch_for(seconds, lambda: "")
+
     def watch_for(self, seconds: float, wrong: Callable[[], str]) -> None:
         """TrialError if `wrong` returns a text within so many seconds."""
         deadline = time.monotonic() + seconds

@@ -15,29 +15,17 @@ from scripts.learning.pages import LESSONS
 from scripts.servers.process import ROOT
 
 SCHEDULERS = LESSONS / "schedulers"
-SIXTY_LINES, CACHE_AND_QUEUE = "20-sixty-lines.py", "21-cache-and-queue.py"
+SIXTY_LINES, QUEUE, PLUGINS = ("20/sched.py",), ("21/cluster.py", "21/sched.py"), ("21/cluster.py", "22/*.py")
+PREEMPTION = (*PLUGINS, "23/*.py")
 
 WRONG = [
-    (
-        "own_scheduler_binds_at_random",
-        SIXTY_LINES,
-        ("random.choice(fitting)", "fitting[0]"),
-        "choose at random",
-    ),
     ("own_scheduler_binds_at_random", SIXTY_LINES, ("            tell(pod, node)\n", ""), "has no event"),
-    (
-        "own_scheduler_binds_at_random",
-        SIXTY_LINES,
-        (",spec.schedulerName={NAME}", ""),
-        "it names the scheduler other-scheduler",
-    ),
     (
         "own_scheduler_knows_room",
         SIXTY_LINES,
         ("            take(room, node, (cpu, memory))\n", ""),
         "are both bound, but dune-",
     ),
-    ("own_scheduler_knows_room", SIXTY_LINES, ("cpu <= free[0]", "cpu < free[0]"), "without a node: exact-"),
     (
         "own_scheduler_looks_up_what_is_lost",
         SIXTY_LINES,
@@ -50,40 +38,40 @@ WRONG = [
         ("        now = api.get(path).json()", "        return False"),
         "pod lost-.* is bound, but has no event",
     ),
-    ("own_scheduler_watches", SIXTY_LINES, ("", ""), "no watch of pods was seen"),
     (
         "own_scheduler_watches",
-        CACHE_AND_QUEUE,
+        QUEUE,
         ('if change["type"] == "ERROR":', 'if change["type"] == "GONE":'),
         "has ended with exit status 1",
     ),
-    ("own_scheduler_assumes", CACHE_AND_QUEUE, ("    assumed[uid] = pod, node\n", ""), "its watch is late"),
-    (
-        "own_scheduler_assumes",
-        CACHE_AND_QUEUE,
-        (
-            "        while True:\n            with suppress(httpx.TransportError):",
-            "        while False:\n            with suppress(httpx.TransportError):",
-        ),
-        "an answer was lost",
-    ),
-    (
-        "own_scheduler_assumes",
-        CACHE_AND_QUEUE,
-        ("        del assumed[uid]\n", ""),
-        "forget that it was assumed",
-    ),
+    ("own_scheduler_assumes", QUEUE, ("    assumed[uid] = node\n", ""), "its watch is late"),
+    ("own_scheduler_assumes", QUEUE, ("        del assumed[uid]\n", ""), "forget that it was assumed"),
     (
         "own_scheduler_backs_off_and_wakes",
-        CACHE_AND_QUEUE,
+        QUEUE,
         ("        self.due = ", "        self.is_woken = True\n        self.due = 1 + 0 * "),
         "and nothing has happened in them",
     ),
     (
         "own_scheduler_backs_off_and_wakes",
-        CACHE_AND_QUEUE,
+        QUEUE,
         ("        self.due = ", "        self.due = 0 * "),
         "in which its node changed 15 times",
+    ),
+    ("own_scheduler_scores", PLUGINS, ("plugin.weight * score", "score"), "not on the node [23]"),
+    ("own_scheduler_permits", PLUGINS, ("    del assumed[uid]\n", ""), "is its room free again"),
+    (
+        "own_scheduler_permits",
+        PLUGINS,
+        ("    pod = pods[uid]\n    answers", "    pod = pods[uid]\n    time.sleep(3)\n    answers"),
+        "without a node: first-.*, go on with others",
+    ),
+    ("own_scheduler_preempts", PREEMPTION, (" < priority_of(pod)]", " <= priority_of(pod)]"), "helps nobody"),
+    (
+        "own_scheduler_preempts",
+        PREEMPTION,
+        ("[*there, *others, pod]", "[*there, pod]"),
+        "got the room that urgent-.* has freed",
     ),
 ]
 
@@ -105,7 +93,7 @@ def look(task: str, folder: Path) -> str:
 )
 def test_a_wrong_scheduler_is_told_what_is_wrong(
     task: str,
-    solution: str,
+    solution: tuple[str, ...],
     change: tuple[str, str],
     words: str,
     one_arena: None,
@@ -113,9 +101,12 @@ def test_a_wrong_scheduler_is_told_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(own_scheduler, "SOON", 4.0)
-    right = (SCHEDULERS / solution).read_text()
-    assert right.count(change[0]) == 1 or change == ("", "")
-    (folder / "sched.py").write_text(right.replace(*change))
+    changed = 0
+    for each in (file for pattern in solution for file in sorted(SCHEDULERS.glob(pattern))):
+        right = each.read_text()
+        (folder / each.name).write_text(right.replace(*change))
+        changed += right.count(change[0])
+    assert changed == 1
     with pytest.raises(NotYetError, match=words):
         look(task, folder)
 
@@ -123,8 +114,7 @@ def test_a_wrong_scheduler_is_told_what_is_wrong(
 def test_the_same_in_bash_is_as_good(one_arena: None, folder: Path) -> None:
     """And of two schedulers the one that was changed last is tried."""
     (folder / "sched.py").write_text("an old one")
-    (folder / "sched.sh").write_text((SCHEDULERS / "20-sixty-lines.sh").read_text())
-    assert look("own_scheduler_knows_room", folder)
+    (folder / "sched.sh").write_text((SCHEDULERS / "20/sched.sh").read_text())
     assert look("own_scheduler_looks_up_what_is_lost", folder)
 
 

@@ -1,11 +1,14 @@
 """The checks of lessons 20 to 23: a student's own scheduler is tried, and judged by what it does."""
 
+import time
 from collections.abc import Sequence
 
 from lib.kube.quantity import Quantity
 from scripts.learning.lab import Json, Lab, node_of
 from scripts.learning.recorder import Seen
 from scripts.learning.trial import NAME, Trial, new_name, trial
+
+SETTLE = 0.8  # seconds; until the scheduler's watches have shown what has changed
 
 SOON = 20.0  # seconds; a loop that polls each second, on a slow machine, has done it by then
 
@@ -15,8 +18,8 @@ def _nodes(tried: Trial, count: int) -> list[str]:
     return [tried.add_node(new_name(each)) for each in ("amber", "birch", "cedar", "dune")[:count]]
 
 
-def _bound(tried: Trial, names: Sequence[str], seconds: float = 0) -> dict[str, str]:
-    """The nodes of pods, as soon as all have one."""
+def _bound(tried: Trial, names: Sequence[str], seconds: float = 0, but: str = "") -> dict[str, str]:
+    """The nodes of pods, as soon as all have one. but: what the student is told in addition."""
 
     seconds = seconds or SOON
 
@@ -25,7 +28,9 @@ def _bound(tried: Trial, names: Sequence[str], seconds: float = 0) -> dict[str, 
         return [name for name in names if name not in pods or not node_of(pods[name])]
 
     tried.until(
-        lambda: not waiting(), seconds, lambda: f"{seconds:g} s later, without a node: {', '.join(waiting())}"
+        lambda: not waiting(),
+        seconds,
+        lambda: f"{seconds:g} s later, without a node: {', '.join(waiting())}{but}",
     )
     pods = tried.pods()
     return {name: node_of(pods[name]) for name in names}
@@ -360,6 +365,229 @@ def _is_about(seen: Seen, name: str) -> bool:
     return about.get("name") == name or f"/events/{name}" in seen.path
 
 
+# --- 22: plugins ------------------------------------------------------------------------------------------
+
+WEIGHTS = {"NodeNumber": 1, "FewestPods": 2}
+
+SCORED = (
+    # the pods on the nodes 1, 2, 3 and the cordoned node 4; the digit of the pod; the digit of the best node
+    ((3, 0, 1, 12), "1", "2"),
+    ((1, 0, 4, 0), "1", "1"),
+    ((4, 3, 0, 0), "2", "3"),
+    ((2, 1, 0, 0), "4", "3"),
+    ((0, 2, 2, 0), "x", "1"),
+)
+"""In each of these, another mistake leads to another node: weights, sums that aren't normalized, cordons."""
+
+
+def own_scheduler_scores(lab: Lab) -> str:
+    """The node with the highest sum of weighted, normalized scores is taken; none that is cordoned."""
+    with trial(lab.folder) as tried:
+        nodes = [tried.add_node(new_name("node", digit), cordoned=digit == "4") for digit in "1234"]
+        tried.start()
+        for counts, digit, best in SCORED:
+            there = [
+                tried.occupy(node) for node, count in zip(nodes, counts, strict=True) for _ in range(count)
+            ]
+            tried.pause(SETTLE)
+            pod = tried.add_pod(new_name("pod", digit))
+            node = _bound(tried, [pod])[pod]
+            table = _totals(counts[:3], digit)
+            tried.require(node != nodes[3], f"pod {pod} is on {node}, which is cordoned")
+            tried.require(
+                node.endswith(best),
+                f"pod {pod} is on {node}, not on the node {best}. The nodes 1, 2, 3 have {table}",
+            )
+            tried.passed(f"{' '.join(map(str, counts))} pods on the nodes 1 to 4: {pod} is on {node}")
+            for name in (pod, *there):
+                tried.delete_pod(name)
+    return "each pod is on the node with the highest total."
+
+
+def _totals(counts: Sequence[int], digit: str) -> str:
+    same = [100 if number == digit else 0 for number in "123"]
+    fewest = [100 - 100 * count // max(counts) for count in counts]
+    totals = [
+        WEIGHTS["NodeNumber"] * a + WEIGHTS["FewestPods"] * b for a, b in zip(same, fewest, strict=True)
+    ]
+    parts = (("pods", counts), ("NodeNumber", same), ("FewestPods", fewest), ("total", totals))
+    return "; ".join(f"{name} {' '.join(map(str, numbers))}" for name, numbers in parts)
+
+
+PATIENT = 10.0
+"""Seconds after which Permit rejects a pod that nobody has approved, as mini-kube-scheduler's timeout."""
+
+LATE = 3.0  # seconds, on a slow machine
+
+GO_ON = "; while a pod waits for Permit, go on with others"
+
+
+def own_scheduler_permits(lab: Lab) -> str:
+    """A pod waits for its node's digit in seconds, and for approval; who is rejected leaves its room."""
+    with trial(lab.folder) as tried:
+        asks: Json = {"labels": {"lab-approval": "ask"}}
+        one = tried.add_node(new_name("node", "1"))
+        tried.start()
+        silent = tried.add_pod(new_name("silent"), cpu="3", metadata=asks)
+        begun = time.monotonic()
+        tried.pause(SETTLE)
+        tried.cordon(one)
+        four = tried.add_node(new_name("node", "4"))
+        tried.pause(SETTLE)
+        fourth = tried.add_pod(new_name("fourth"))
+        created = {fourth: (time.monotonic(), 4)}
+        tried.pause(SETTLE)
+        tried.cordon(four)
+        tried.cordon(one, cordoned=False)
+        tried.pause(SETTLE / 2)
+        first = tried.add_pod(new_name("first"))
+        created[first] = time.monotonic(), 1
+        rival = tried.add_pod(new_name("rival"), cpu="3")
+        where = _bound(tried, [first, fourth], but=GO_ON)
+        for name, (since, seconds) in created.items():
+            took = tried.bindings_of(name)[0].at - since
+            tried.require(
+                took > seconds - 0.3, f"pod {name} waited for {took:.1f} s, and its node is {where[name]}"
+            )
+            tried.require(
+                took < seconds + LATE,
+                f"pod {name} waited for {took:.1f} s, and its node is {where[name]}{GO_ON}",
+            )
+        tried.require(
+            tried.bindings_of(first)[0].at < tried.bindings_of(fourth)[0].at,
+            f"pod {first} had to wait for {fourth}{GO_ON}",
+        )
+        tried.passed("pods wait for as many seconds as the digits of their nodes say, side by side")
+        tried.require(
+            not tried.node_of(rival),
+            f"pod {rival} is bound to {one}, whose room pod {silent} has while it waits: 3 of 4 cpu",
+        )
+        tried.delete_pod(rival)
+        tried.passed("the room of a pod that waits is taken")
+        tried.cordon(one)
+        two = tried.add_node(new_name("node", "2"))
+        tried.pause(SETTLE)
+        yes, no = (tried.add_pod(new_name(name), cpu="1500m", metadata=asks) for name in ("yes", "no"))
+        tried.pause(2.5)
+        for name in (yes, no, silent):
+            tried.require(not tried.node_of(name), f"pod {name} is bound, and nobody has approved it")
+        for name, answer in ((yes, "yes"), (no, "no")):
+            path = f"namespaces/default/pods/{name}"
+            tried.patch(path, {"metadata": {"annotations": {"lab-approved": answer}}})
+        _bound(tried, [yes], LATE)
+        _failed(tried, no)
+        heir = tried.add_pod(new_name("heir"), cpu="2500m")
+        tried.until(
+            lambda: tried.node_of(heir) == two,
+            SOON,
+            f"pod {heir} has no node, although pod {no} was rejected on {two}: is its room free again?",
+        )
+        tried.passed("yes binds a pod, no rejects it, and its room is free again")
+        tried.until(
+            lambda: tried.events(silent, "FailedScheduling"),
+            PATIENT + LATE,
+            f"pod {silent} waits, and has no event FailedScheduling after {PATIENT:g} s",
+        )
+        took = time.monotonic() - begun
+        tried.require(took > PATIENT - 0.5, f"pod {silent} was rejected after {took:.1f} s, not {PATIENT:g}")
+        tried.require(not tried.node_of(silent), f"pod {silent} is bound, and nobody has approved it")
+        tried.passed("a pod that gets no answer is rejected after 10 s")
+    return "Permit lets pods wait, allows them, and rejects them."
+
+
+# --- 23: preemption ---------------------------------------------------------------------------------------
+
+
+def own_scheduler_preempts(lab: Lab) -> str:
+    """The fewest pods of the lowest priority are evicted, and only if that helps; the room is kept."""
+    with trial(lab.folder) as tried:
+        for value in (1, 2, 5, 10, 50, 100):
+            tried.add_priority(value)
+        nodes = [tried.add_node(new_name(each)) for each in ("amber", "birch", "cedar")]
+        low, lowest, high = (
+            tried.occupy(node, cpu="3", priorityClassName=f"p{value}")
+            for node, value in zip(nodes, (10, 5, 100), strict=True)
+        )
+        hopeless = tried.add_pod(new_name("hopeless"), cpu="64", priorityClassName="p100")
+        never = new_name("never")
+        tried.start()
+        _failed(tried, hopeless)
+        tried.add_pod(never, cpu="3", priorityClassName="p50", preemptionPolicy="Never")
+        equal = tried.add_pod(new_name("equal"), cpu="3", priorityClassName="p5")
+        for name in (never, equal):
+            _failed(tried, name)
+        _nobody_left(tried, [low, lowest, high])
+        tried.passed(
+            "nobody is evicted if that doesn't help, for an equal priority, or if a pod never preempts"
+        )
+        for name in (hopeless, never, equal):
+            tried.delete_pod(name)
+        tried.hold(lowest)
+        urgent = tried.add_pod(new_name("urgent"), cpu="3", priorityClassName="p50")
+        tried.until(
+            lambda: tried.leaving(), SOON, f"pod {urgent} has the priority 50, and nobody is evicted for it"
+        )
+        tried.pause(1.5)
+        gone = [name for name in (low, lowest, high) if name not in tried.pods() or name in tried.leaving()]
+        tried.require(
+            gone == [lowest],
+            f"{' and '.join(gone)} was evicted. The priorities: {low} 10, {lowest} 5, {high} 100: one pod of"
+            " the lowest is enough",
+        )
+        tried.passed(
+            "the pod of the lowest priority is evicted, and no other, although it takes long to leave"
+        )
+        nominated = tried.pods()[urgent].get("status", {}).get("nominatedNodeName")
+        tried.require(
+            nominated == nodes[1], f"pod {urgent} has the nominatedNodeName {nominated}, not {nodes[1]}"
+        )
+        before = _attempts(tried, urgent)
+        for number in range(15):  # its backoff is long then: the thief, which is new, is tried first
+            tried.patch(f"nodes/{nodes[0]}", {"metadata": {"annotations": {"lab/noise": str(number)}}})
+            tried.pause(0.2)
+            if _attempts(tried, urgent) > before:
+                break
+        tried.release(lowest)
+        tried.until(lambda: lowest not in tried.pods(), SOON, f"pod {lowest} is still there")
+        thief = tried.add_pod(new_name("thief"), cpu="3", priorityClassName="p2")
+        tried.until(
+            lambda: tried.node_of(thief) or tried.events(thief, "FailedScheduling"),
+            SOON,
+            f"pod {thief} fits nowhere, and has no event FailedScheduling",
+        )
+        tried.require(
+            not tried.node_of(thief),
+            f"pod {thief} has the priority 2, and got the room that {urgent} has freed",
+        )
+        where = _bound(tried, [urgent], LONGEST_BACKOFF)[urgent]
+        tried.require(where == nodes[1], f"pod {urgent} is on {where}, not on {nodes[1]}, which it has freed")
+        tried.require(
+            not tried.node_of(thief), f"pod {thief} has the priority 2, and got the room of {urgent}"
+        )
+        tried.passed("the room is kept for the pod, which is nominated, and it is bound there")
+        tried.delete_pod(thief)
+        dune = tried.add_node(new_name("dune"))
+        small = [tried.occupy(dune, cpu="1", priorityClassName=f"p{value}") for value in (10, 1, 5, 2)]
+        tried.pause(SETTLE)
+        last = tried.add_pod(new_name("last"), cpu="2", priorityClassName="p50")
+        where = _bound(tried, [last], LONGEST_BACKOFF)[last]
+        left = [name for name in small if name in tried.pods() and name not in tried.leaving()]
+        tried.require(where == dune, f"pod {last} is on {where}, not on {dune}, where it does the least harm")
+        tried.require(
+            left == [small[0], small[2]],
+            f"of four pods with 1 cpu and the priorities 10, 1, 5, 2, {len(left)} are left. Two had to go,"
+            " of the lowest priorities",
+        )
+        tried.passed("no more pods are evicted than must, the least important ones first")
+    return "it evicts as few as possible, and as unimportant ones as possible."
+
+
+def _nobody_left(tried: Trial, names: Sequence[str]) -> None:
+    tried.pause(1)
+    gone = [name for name in names if name not in tried.pods() or name in tried.leaving()]
+    tried.require(not gone, f"{' and '.join(gone)} was evicted, and that helps nobody")
+
+
 CHECKS = (
     own_scheduler_binds_at_random,
     own_scheduler_knows_room,
@@ -367,4 +595,7 @@ CHECKS = (
     own_scheduler_watches,
     own_scheduler_assumes,
     own_scheduler_backs_off_and_wakes,
+    own_scheduler_scores,
+    own_scheduler_permits,
+    own_scheduler_preempts,
 )

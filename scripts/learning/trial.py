@@ -243,6 +243,23 @@ class Trial:
         )
         return name
 
+    def add_priority(self, value: int) -> None:
+        """A priority class with a value; its name is `p` and the value."""
+        content = {"metadata": {"name": f"p{value}"}, "value": value}
+        self._post("/apis/scheduling.k8s.io/v1/priorityclasses", content)
+
+    def hold(self, name: str) -> None:
+        """A pod of `namespace` takes long to leave: until `release`."""
+        self.patch(f"namespaces/{self.namespace}/pods/{name}", {"metadata": {"finalizers": ["lab/held"]}})
+
+    def release(self, name: str) -> None:
+        """A pod of `namespace` may leave."""
+        self.patch(f"namespaces/{self.namespace}/pods/{name}", {"metadata": {"finalizers": None}})
+
+    def leaving(self) -> list[str]:
+        """The pods that are being deleted."""
+        return [name for name, pod in self.pods().items() if pod["metadata"].get("deletionTimestamp")]
+
     def patch(self, path: str, patch: Json) -> None:
         """Change an object: `nodes/NAME`, `namespaces/default/pods/NAME`."""
         headers = {"Content-Type": "application/merge-patch+json"}
@@ -260,9 +277,15 @@ class Trial:
         """Let a pod of `namespace` end with success."""
         self.patch(f"namespaces/{self.namespace}/pods/{name}/status", {"status": {"phase": "Succeeded"}})
 
+    def cordon(self, node: str, *, cordoned: bool = True) -> None:
+        """Cordon a node, or uncordon it."""
+        self.patch(f"nodes/{node}", {"spec": {"unschedulable": cordoned or None}})
+
     def delete_pod(self, name: str) -> None:
-        """Delete a pod at once."""
-        self._api.delete(f"/api/v1/namespaces/default/pods/{name}", params={"gracePeriodSeconds": 0})
+        """Delete a pod at once, if it is there."""
+        if pod := self.pods().get(name):
+            path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{name}"
+            self._api.delete(path, params={"gracePeriodSeconds": 0})
 
     def allocatable(self) -> dict[str, dict[str, str]]:
         """By node, the cpu and memory that it has."""

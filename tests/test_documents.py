@@ -41,6 +41,18 @@ def test_the_walk_leads_through_functions_that_there_are() -> None:
     assert [hop for hop in hops if hop[0] not in defined_in(ROOT / "lib" / hop[1])] == []
 
 
+def test_the_functions_beside_those_of_kube_scheduler_are_there() -> None:
+    page = (ROOT / "scripts/lab/24-read-kube-scheduler.md").read_text()
+    rows = re.findall(r"\| `\w+` \| `(\w+)` in `(\w+\.py)` \|", page)
+    assert len(rows) > 10
+    found = {
+        each.name: {name.rpartition(".")[2] for name in defined_in(each)}
+        for each in (ROOT / "poller.py", *(ROOT / "lib").rglob("*.py"))
+        if each.name in dict(map(reversed, rows))
+    }
+    assert [row for row in rows if row[0] not in found[row[1]]] == []
+
+
 def test_pictures_are_small_files() -> None:
     sizes = {each.name: each.stat().st_size for each in (ROOT / "scripts/pictures").glob("*.png")}
     assert sizes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cluster import Cluster, eventually, http_client
 
-from scripts.learning import checks, own_scheduler
+from scripts.learning import checks, own_scheduler, reading
 from scripts.learning.checks import CHECKS, is_ready, victims_of
 from scripts.learning.lab import Lab, NotYetError
 from scripts.servers.embedded import minicluster
@@ -182,6 +182,22 @@ def disk(cluster: Cluster) -> None:
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}},
     }
     cluster.post("/api/v1/persistentvolumes", {"metadata": {"name": "lab-disk"}, "spec": spec})
+
+
+THREE_REASONS = "0/3 nodes are available: 1 Insufficient cpu, 1 untolerated taint, 1 were unschedulable"
+
+
+def foretold(said: str, told: str) -> list[Doing]:
+    """The pod `foretold` with a prediction, and an event if there is a text."""
+
+    def tell(cluster: Cluster) -> None:
+        uid = cluster.api.get("/api/v1/namespaces/default/pods/foretold").json()["metadata"]["uid"]
+        target = {"kind": "Pod", "name": "foretold", "namespace": "default", "uid": uid}
+        body = {"metadata": {"name": "foretold.1"}, "reason": "FailedScheduling", "message": told}
+        cluster.post("/api/v1/namespaces/default/events", {**body, "involvedObject": target})
+
+    made = pod("foretold", metadata={"annotations": {"lab/prediction": said}})
+    return [made, tell] if told else [made]
 
 
 WRONG: list[tuple[str, list[Doing], str]] = [
@@ -466,6 +482,20 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     ),
     ("best_fit_is_beaten", [], "there is no file"),
     *((each.__name__, [], "there is no .lab/sched.py") for each in own_scheduler.CHECKS),
+    ("ten_places_were_found", [], "there is no .lab/answers.txt"),
+    ("the_message_was_foretold", [], "there is no pod foretold"),
+    ("the_message_was_foretold", [pod("foretold")], "has no annotation lab/prediction"),
+    ("the_message_was_foretold", foretold("0/3", ""), "has no event FailedScheduling yet"),
+    (
+        "the_message_was_foretold",
+        foretold("0/3", "0/3 nodes are available: 3 Insufficient cpu."),
+        "no node is cordoned",
+    ),
+    (
+        "the_message_was_foretold",
+        foretold("0/3 nodes are available", f"{THREE_REASONS}. preemption: none."),
+        f"you said: 0/3 nodes are available. It is: {THREE_REASONS}. Why?",
+    ),
     ("both_pods_have_a_gpu", [], "there is no pod train"),
     ("both_pods_have_a_gpu", [pod("train", nodeName="node1")], "created with a nodeName"),
     ("both_pods_have_a_gpu", [pod("train", "node1")], "pod train doesn't use the claim train"),
@@ -678,3 +708,31 @@ def test_a_reset_removes_all_that_a_student_made(cluster: Cluster, tmp_path: Pat
         assert not names & {"without-the-labs-label", "more", "web"}
     assert {name: (node["metadata"]["labels"], node["spec"]) for name, node in lab.nodes().items()} == before
     assert lab.get("/api/v1/namespaces/team") is None
+
+
+RIGHT = "\n".join(f"{number} {file} {name}" for number, (file, name) in reading.PLACES.items())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("1 schedule_one.go", "1. pkg/scheduler/schedule_one.go:"), ""),
+        (("numFeasibleNodesToFind", "func (sched *Scheduler) numFeasibleNodesToFind()"), ""),
+        (("framework/types.go Error", "types.go FitError.Error"), ""),
+        (("1 schedule_one.go", "1 scheduler.go"), "in another file: 1"),
+        (("numFeasibleNodesToFind", "schedulePod"), "the file is right, but it is another function: 1"),
+        (("numFeasibleNodesToFind", "assume bind"), "answer 1 names no function, or several"),
+        (("1 schedule_one.go numFeasibleNodesToFind\n", ""), "without an answer: 1"),
+        (("2 framework/runtime", "1 framework/runtime"), "there are two answers to question 1"),
+        (("1 schedule_one.go", "schedule_one.go"), "this line isn't a number, a file and a function"),
+        (("1 schedule_one.go", "11 schedule_one.go"), "there is no question 11"),
+    ],
+)
+def test_answers_may_be_written_in_several_ways(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    (tmp_path / "answers.txt").write_text(RIGHT.replace(*change, 1) + "\n\n# that's all\n")
+    lab = Lab("http://127.0.0.1:9", own=True, folder=tmp_path)
+    if not words:
+        assert CHECKS["ten_places_were_found"](lab)
+        return
+    with pytest.raises(NotYetError, match=words):
+        CHECKS["ten_places_were_found"](lab)

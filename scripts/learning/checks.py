@@ -17,7 +17,7 @@ from lib.kube.objects import decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches_node, selects, untolerated
 from lib.lazily import Lazy
-from scripts.learning import own_scheduler
+from scripts.learning import own_scheduler, reading
 from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of, require
 from scripts.learning.probe import (
     best_nodes,
@@ -37,7 +37,7 @@ Check = Callable[[Lab], str]
 
 RESOURCE_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
-CHECKS: dict[str, Check] = {each.__name__: each for each in own_scheduler.CHECKS}
+CHECKS: dict[str, Check] = {each.__name__: each for each in own_scheduler.CHECKS + reading.CHECKS}
 
 
 def task(check: Check) -> Check:

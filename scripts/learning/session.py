@@ -24,7 +24,7 @@ CLUSTER_IS_OURS = "LAB_CLUSTER_IS_OURS"
 SHELLS = OWN / "shells"
 """A folder with a file for each running shell; its name is the process id."""
 
-SCHEDULERS = ("scheduler.sh", "poller.py", "sched.py", "sched.sh", "sched")
+SCHEDULERS = ("scheduler.sh", "poller.py", "sched.py", "sched.sh", "sched", "kube-scheduler")
 """The file names of what lessons let place pods."""
 
 START_OF_SHELL = """\

@@ -36,6 +36,7 @@ INTERPRETERS = {".py": [sys.executable], ".sh": ["bash"]}
 LOG = "trial.log"
 """The file in the student's folder that gets what the scheduler printed."""
 
+LONGEST = 180.0  # seconds, of a trial as a whole
 FIRST_REQUEST = 15.0  # seconds; an interpreter may be slow to start
 LINES_KEPT, LONGEST_LINE = 1000, 2000
 NOT_OWN = ("poller/", "kube-scheduler/")
@@ -131,6 +132,7 @@ class Trial:
         self._process: Popen[str] | None = None
         self._said: deque[str] = deque(maxlen=LINES_KEPT)
         self._reader = Thread(target=self._read, daemon=True)
+        self._deadline = time.monotonic() + LONGEST
         self.namespace = new_name("team")
         self._post("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
 
@@ -206,6 +208,8 @@ class Trial:
         if self._process and (status := self._process.poll()) is not None:
             how = f"was killed by signal {-status}" if status < 0 else f"has ended with exit status {status}"
             self.fail(f"{self._name} {how}; a scheduler goes on until it is ended")
+        if time.monotonic() > self._deadline:
+            self.fail(f"{self._name} was tried for {LONGEST:g} s: it is too slow")
         if any(each.pod and each.agent.startswith(NOT_OWN) for each in self.proxy.seen):
             self.fail(f"{self._name} lets a finished scheduler bind the pods; write one of your own")
 

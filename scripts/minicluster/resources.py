@@ -152,6 +152,8 @@ RESOURCES: tuple[Resource, ...] = (
     VOLUMES,
     PODS,
     _core("podtemplates", "PodTemplate"),
+    # Nothing acts on these; kube-scheduler doesn't start without them.
+    _core("replicationcontrollers", "ReplicationController", short_names=("rc",), categories=("all",)),
     _core("resourcequotas", "ResourceQuota", short_names=("quota",), subresources=(STATUS,)),
     _core("secrets", "Secret"),
     _core("serviceaccounts", "ServiceAccount", short_names=("sa",)),

@@ -127,20 +127,20 @@ def own_scheduler_knows_room(lab: Lab) -> str:
         huge = tried.add_pod(new_name("huge"), cpu="64")
         expected = {
             tried.add_pod(new_name("exact"), cpu="0.5", memory="3G"): (
-                amber, "it leaves nothing of the cpu: a pod that takes all that is free fits"
+                amber, "it wants 0.5 cpu and 3G of memory, and 0.5 cpu and 4Gi are free there"
             ),
             tried.add_pod(new_name("wide"), cpu="2", memory="500M"): (
-                birch, "containers are added up; and elsewhere there isn't as much cpu"
+                birch, "it wants 2 cpu, and 2.5 are free there; add up all containers of a pod"
             ),
             tried.add_pod(new_name("tall"), cpu="400m", memory="6Gi"): (
-                cedar, "only there is as much memory; a pod that has finished takes no room"
+                cedar, "it wants 6Gi of memory; a pod that has finished takes no room"
             ),
         }  # fmt: skip
         tried.start()
         found = _bound(tried, list(expected))
         for name, node in found.items():
             right, why = expected[name]
-            tried.require(node == right, f"pod {name} is on {node}, not on {right}: {why}")
+            tried.require(node == right, f"pod {name} is on {node}, and has room on {right} only: {why}")
         tried.passed("cpu and memory are counted, in all units, of all namespaces and all containers")
         tried.require(not tried.node_of(huge), f"pod {huge} wants 64 cpu, and is bound nevertheless")
         spare = tried.add_node(new_name("dune"), "3", "8Gi")
@@ -218,9 +218,9 @@ def own_scheduler_watches(lab: Lab) -> str:
         tried.start()
         _bound(tried, [tried.add_pod(new_name("first"))])
         tried.until(
-            lambda: any(each.is_watch and "/pods" in each.path for each in tried.proxy.seen),
+            lambda: any("/pods?" in each.path and "watch=" in each.path for each in tried.proxy.seen),
             SOON / 4,
-            "no watch of pods was seen: GET /api/v1/pods?watch=1&resourceVersion=...",
+            "no watch of pods was seen, such as GET /api/v1/pods?watch=1&resourceVersion=7",
         )
         tried.pause(1)
         before = len(tried.proxy.seen)

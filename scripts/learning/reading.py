@@ -84,7 +84,7 @@ def the_message_was_foretold(lab: Lab) -> str:
     right, yours = (_first_sentence(text) for text in (told[0], str(said)))
     require(
         yours == right,
-        f"you said: {yours}. It is: {right}. Why? Then delete the pod, and foretell it for 200 cpu",
+        f"you said: {yours}. It is: {right}. Why? Then delete the pod, and try again",
     )
     scheduled = next(each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled")
     notes = [each for each in pod["metadata"].get("managedFields") or () if not each.get("subresource")]

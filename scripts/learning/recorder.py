@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from urllib.parse import unquote
 
 import httpx
 
@@ -27,19 +28,13 @@ class Seen:
 
     method: str
     path: str
-    agent: str
     body: Json
     pod: str
     at: float = field(default_factory=time.monotonic)
     status: int = 0
 
-    @property
-    def is_watch(self) -> bool:
-        """Whether it is answered line by line."""
-        return re.search(r"[?&]watch=(1|true)\b", self.path) is not None
-
     def __str__(self) -> str:
-        return f"{self.method} {escaped(self.path[:120])} ({self.status or 'no answer'})"
+        return f"{self.method} {escaped(unquote(self.path)[:120])} ({self.status or 'no answer'})"
 
 
 class Recorder(Proxy):
@@ -52,6 +47,7 @@ class Recorder(Proxy):
     def __init__(self, url: str, upstream: httpx.Client) -> None:
         super().__init__(url, upstream)
         self.seen: list[Seen] = []
+        self.binders: set[str] = set()  # the User-Agents of who has bound pods
         self.faults: dict[str, Fault] = {}
         self.holding = False
         self.refusing = False
@@ -62,8 +58,10 @@ class Recorder(Proxy):
         """Note the request, and what came of it."""
         agent = next((value for name, value in exchange.headers if name.lower() == "user-agent"), "")
         body = _json(exchange.body)
-        seen = Seen(exchange.method, exchange.path, agent, body, _bound_by(exchange, body))
+        seen = Seen(exchange.method, exchange.path, body, _bound_by(exchange, body))
         self.seen.append(seen)
+        if seen.pod:
+            self.binders.add(agent)
         fault = self.faults.pop(seen.pod, None) if seen.pod else None
         answer = fault(exchange) if fault else self._pass_on(exchange)
         seen.status = answer.status if answer else 0

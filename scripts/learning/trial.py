@@ -74,6 +74,9 @@ def trial(folder: Path) -> Iterator["Trial"]:
     """A cluster, and the student's scheduler, which `Trial.start` starts. At the end it is killed."""
     program, command = command_of(folder)
     print(f"{_shown(program)} is tried, on a small cluster of its own:", flush=True)
+    pages = program.with_name(f"{STEM}.page.py")
+    if program.suffix == ".py" and pages.is_file() and pages.read_bytes() != program.read_bytes():
+        print(f"  (To try the page's in its place: cp {_shown(pages)} {_shown(program)})", flush=True)
     with (
         arena() as url,
         faulty_proxy.running(Recorder, url) as proxy,
@@ -210,7 +213,7 @@ class Trial:
             self.fail(f"{self._name} {how}; a scheduler goes on until it is ended")
         if time.monotonic() > self._deadline:
             self.fail(f"{self._name} was tried for {LONGEST:g} s: it is too slow")
-        if any(each.pod and each.agent.startswith(NOT_OWN) for each in self.proxy.seen):
+        if any(each.startswith(NOT_OWN) for each in self.proxy.binders.copy()):
             self.fail(f"{self._name} lets a finished scheduler bind the pods; write one of your own")
 
     # --- the cluster ------------------------------------------------------------------------------------

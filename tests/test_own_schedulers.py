@@ -6,12 +6,15 @@ A wrong one is the lesson's solution with one place changed.
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from scripts.learning import own_scheduler, trial
 from scripts.learning.checks import CHECKS
 from scripts.learning.lab import Lab, NotYetError, TrialError, eventually
 from scripts.learning.pages import LESSONS
+from scripts.learning.recorder import Recorder
+from scripts.servers import faulty_proxy
 from scripts.servers.process import ROOT
 
 SCHEDULERS = LESSONS / "schedulers"
@@ -160,3 +163,16 @@ def test_what_a_scheduler_said_and_asked_last_is_told(
     assert "  - its last requests:\n      GET /api/v1/nodes (200)\n" in shown
     assert "      ZeroDivisionError: division by zero\n" in shown
     assert "ZeroDivisionError" in (folder / "trial.log").read_text()
+
+
+def test_a_language_may_send_bodies_in_chunks(trials_server: str) -> None:
+    namespace = trial.new_name("chunks")
+    parts = [b'{"metadata": {"name": "', namespace.encode(), b'"}}']
+    with faulty_proxy.running(Recorder, trials_server) as proxy:
+        made = httpx.post(
+            f"{proxy.url}/api/v1/namespaces",
+            content=iter(parts),
+            headers={"Content-Type": "application/json"},
+        )
+    assert made.status_code == 201, made.text
+    assert [(each.status, each.body["metadata"]["name"]) for each in proxy.seen] == [(201, namespace)]

@@ -35,7 +35,7 @@ def start(
     context: typer.Context,
     cluster: Annotated[bool, typer.Option("--cluster", help="Use the current kubectl context.")] = False,
 ) -> None:
-    """Learn scheduling, in lessons of 10 to 20 minutes, on a small cluster of the lab's own.
+    """Learn scheduling, in lessons, most of 10 to 20 minutes, on a small cluster of the lab's own.
 
     Without a command: start the cluster and a shell; in that shell, show the page again. In a second
     terminal, scripts/learn gives another shell for the same cluster. The commands are for these shells, where

@@ -223,8 +223,12 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def exchange(self) -> None:
-        length = int(self.headers.get("Content-Length", 0))
-        body = self.rfile.read(length)
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            body = b"".join(self._chunks())
+            length = len(body)
+        else:
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
         if len(body) < length:  # the client hung up in the middle of its request
             self.close_connection = True
             return
@@ -240,6 +244,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._head(answer, "Content-Length", str(answer.content_length))
         self.wfile.write(answer.body)
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The body of a request whose length the client didn't know before."""
+        while size := int(self.rfile.readline().partition(b";")[0].strip() or b"0", 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
 
     def _head(self, answer: Answer | Stream, *last: str) -> None:
         self.send_response_only(answer.status)

@@ -4,6 +4,7 @@ A wrong one is the lesson's solution with one place changed.
 """
 
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -127,17 +128,20 @@ def test_the_same_in_bash_is_as_good(one_arena: None, folder: Path) -> None:
         ("sched.py", "import time\ntime.sleep(60)", "has asked the API server nothing for 1 s"),
         ("sched.sh", "curl --silent $POLLER_PROXY/api/v1/pods; exit 3", "has ended with exit status 3"),
         ("sched.sh", "kill -9 $$", "was killed by signal 9"),
+        ("sched.sh", "setsid sleep 20 & exit 4", "has ended with exit status 4"),
         ("sched", "#!/bin/sh", "chmod"),
     ],
-    ids=["hangs", "ends", "dies", "cannot-be-run"],
+    ids=["hangs", "ends", "dies", "leaves-something-running", "cannot-be-run"],
 )
 def test_a_program_that_is_no_scheduler_is_ended(
     name: str, program: str, words: str, one_arena: None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial, "FIRST_REQUEST", 1.0)
     (folder / name).write_text(program)
+    begun = time.monotonic()
     with pytest.raises(TrialError, match=words):
         eventually(lambda: look("own_scheduler_binds_at_random", folder), 60)  # it isn't tried again
+    assert time.monotonic() - begun < 15
 
 
 def test_a_finished_scheduler_is_no_own_one(

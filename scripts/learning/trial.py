@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from subprocess import PIPE, STDOUT, Popen
+from subprocess import STDOUT, Popen
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, Never, TypeVar
@@ -90,18 +90,11 @@ def trial(folder: Path) -> Iterator["Trial"]:
         environment = {name: value for name, value in os.environ.items() if name not in of_the_lab}
         environment |= {"POLLER_PROXY": proxy.url, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
 
-        def start() -> "Popen[str]":
-            return stack.enter_context(
-                ending_with_all_it_starts(
-                    command,
-                    cwd=folder.parent,
-                    env=environment,
-                    stdout=PIPE,
-                    stderr=STDOUT,
-                    encoding="utf-8",
-                    errors="replace",
-                )
+        def start(output: int) -> "Popen[str]":
+            running = ending_with_all_it_starts(
+                command, cwd=folder.parent, env=environment, stdout=output, stderr=STDOUT
             )
+            return stack.enter_context(running)
 
         tried = Trial(api, proxy, program, start)
         try:
@@ -128,13 +121,12 @@ class Trial:
     """
 
     def __init__(
-        self, api: httpx.Client, proxy: Recorder, program: Path, start: Callable[[], "Popen[str]"]
+        self, api: httpx.Client, proxy: Recorder, program: Path, start: Callable[[int], "Popen[str]"]
     ) -> None:
         self.proxy = proxy
         self._api, self._start, self._name = api, start, _shown(program)
         self._process: Popen[str] | None = None
         self._said: deque[str] = deque(maxlen=LINES_KEPT)
-        self._reader = Thread(target=self._read, daemon=True)
         self._deadline = time.monotonic() + LONGEST
         self.namespace = new_name("team")
         self._post("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
@@ -143,7 +135,11 @@ class Trial:
 
     def start(self) -> None:
         """Start the scheduler, and wait for its first request."""
-        self._process = self._start()
+        reading, writing = os.pipe()
+        self._process = self._start(writing)
+        os.close(writing)
+        # Nobody waits for it: what the scheduler has started may outlive it, and hold the pipe.
+        self._reader = Thread(target=self._read, args=[reading], daemon=True)
         self._reader.start()
         self.until(
             lambda: self.proxy.seen,
@@ -152,11 +148,10 @@ class Trial:
             " POLLER_PROXY says where it is",
         )
 
-    def _read(self) -> None:
-        assert self._process
-        assert self._process.stdout
-        while line := self._process.stdout.readline(LONGEST_LINE):
-            self._said.append(line)
+    def _read(self, output: int) -> None:
+        with open(output, encoding="utf-8", errors="replace") as lines:
+            while line := lines.readline(LONGEST_LINE):
+                self._said.append(line)
 
     def write_log(self, file: Path) -> None:
         """Write what the scheduler has printed."""

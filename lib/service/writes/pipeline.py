@@ -24,12 +24,13 @@ class Sort(StrEnum):
 
     BINDING = "binding"
     LOOK_UP = "look-up of a pod that may be bound"
+    EVICTION = "eviction of a victim"
     EVENT = "event of a bound pod"
     RECORD = "record of a pod that was not scheduled"
 
 
 FEWER = 4
-"""Each sort but bindings has a fourth of the places that bindings have, of its own."""
+"""Each sort but bindings and evictions has a fourth of the places that these have, of its own."""
 
 EVENTS_BESIDE_BINDINGS = 2
 """As long as pods wait to be bound, so many events at most are in flight: those pods come first."""
@@ -190,7 +191,8 @@ class Pipeline:
         for sort, due in self._due.items():
             if not due:
                 continue
-            places = self.window if sort is Sort.BINDING else max(1, self.window // FEWER)
+            many = sort in (Sort.BINDING, Sort.EVICTION)  # for each pod that preempts, several may be evicted
+            places = self.window if many else max(1, self.window // FEWER)
             if sort is Sort.EVENT:
                 beside = EVENTS_BESIDE_BINDINGS if self._due[Sort.BINDING] else places
                 places = min(places, self.most_events, beside)

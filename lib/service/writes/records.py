@@ -180,7 +180,8 @@ class Records:
         for write in writes:
             record.under_way += 1
             namespace = record.decision.pod.metadata.namespace
-            self.pipeline.start(self._write(record, write), Sort.RECORD, namespace)
+            sort = Sort.EVICTION if write.what == PREEMPTION else Sort.RECORD
+            self.pipeline.start(self._write(record, write), sort, namespace)
 
     def _is_outdated(self, record: Record) -> bool:
         """Whether a record is no longer true. No further write of such a record is begun."""

@@ -133,7 +133,8 @@ class Writes:
         if self.pipeline.stopping:
             yield from self.pipeline.run(inf, [Sort.BINDING])
             yield from self.pipeline.run(inf, [Sort.EVENT])
-            yield from self.pipeline.run(self.system.monotonic() + LAST_RECORDS_SECONDS, [Sort.RECORD])
+            until = self.system.monotonic() + LAST_RECORDS_SECONDS
+            yield from self.pipeline.run(until, [Sort.EVICTION, Sort.RECORD])
         elif self.options.once:
             # Its results make records, which are written, too.
             while not self.pipeline.stopping and (self.records.begin() or self.pipeline.open.total()):

@@ -115,8 +115,8 @@ class Records:
             write = evict(victim, pod, where, now, partial(self._check_room, victim))
             writes.append(PodWrite(victim, PREEMPTION, write))
         for victim in decision.preempted_held:  # not bound yet, so it isn't deleted
-            event = self._write_event(victim, pod, where, now)
-            self.pipeline.start(event, Sort.RECORD, victim.metadata.namespace)
+            write = self._tell_held(victim, pod, where, now)
+            self.pipeline.start(write, Sort.RECORD, victim.metadata.namespace)
         if decision.undo:
             from lib.kube.claim_writes import undo_claim  # here, as few clusters need it
 
@@ -125,11 +125,13 @@ class Records:
         event = life.event.record(pod, event_note(decision), now)
         self._collect(decision, [*writes, PodWrite(pod, "event", event)])
 
-    def _write_event(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[None]:
-        """Write that a held pod has lost its node. This stays true when the preemptor is bound at once."""
+    def _tell_held(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[None]:
+        """Write the event that a held pod has lost its node. It stays true when the preemptor is bound."""
         message = f"{PREEMPTED.format(preemptor.metadata.uid, node_name)} (in poller's memory)."
         try:
             yield from record(victim, "Preempted", message, now, preemptor)
+        except (UnreachableError, NotLeadingError):
+            log.debug("%s isn't told that it has lost %s", victim, node_name)
         except Exception as error:
             self.report.failed(victim, "event", as_api_error(error))
 

@@ -326,6 +326,17 @@ def test_a_held_victim_gets_its_event_although_the_preemptor_is_bound_before_its
     assert (event.reason, event.involved_object.name) == ("Preempted", "old")
 
 
+def test_an_outage_is_not_told_once_more_for_the_event_of_a_held_victim(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = Loop({EVENT: [AWAY], STATUS: [AWAY]})
+    decision = Decision(web(), Outcome.UNSCHEDULABLE, nominated="n1", preempted_held=(named("old"),))
+    loop.writes.records.failed_scheduling(decision)
+    loop.flush()
+    assert loop.server.sent
+    assert "event failed" not in caplog.text
+
+
 def test_a_pod_that_may_be_bound_is_marked_only_if_it_has_not_changed() -> None:
     loop = Loop({STATUS: [None], EVENT: [None]})
     decision = Decision(web(resourceVersion="7"), Outcome.ERROR, message="why")

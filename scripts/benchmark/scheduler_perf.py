@@ -352,7 +352,7 @@ def run(found: tuple[Path, Json, Json], contestant: Contestant, limit: float) ->
         runs = stack.enter_context(running(contestant, server, server.url))
         time.sleep(2)  # until it has read that there is nothing
         params = workload.get("params", {})
-        seen = SeenPods(server)
+        seen = stack.enter_context(SeenPods(server))
         return Run(folder, case, params, server, contestant, runs.process, seen, limit).carry_out()
 
 

@@ -131,6 +131,8 @@ def checked(answer: Status | None) -> Status | None:
     if not isinstance(answer.code, Code) or not isinstance(answer.reasons, tuple | list):
         raise BadAnswerError(f"{short(answer)} needs a Code and a tuple of reasons")
     check_texts(answer.reasons, "a reason")
+    if not isinstance(answer.lacks, frozenset | set):
+        raise BadAnswerError(f"{short(answer.lacks)} is given for lacks, but isn't a set")
     return answer
 
 

@@ -437,6 +437,7 @@ def leaves_half_a_character() -> Status:
         (lambda: unschedulable("no \ud800"), "'no \\ud800' is given as a reason, but isn't text"),
         (lambda: Status(Code.UNSCHEDULABLE, None), "needs a Code and a tuple of reasons"),  # type: ignore[arg-type]
         (lambda: Status("no"), "needs a Code and a tuple of reasons"),  # type: ignore[arg-type]
+        (lambda: Status(Code.UNSCHEDULABLE, lacks="cpu"), "'cpu' is given for lacks, but isn't a set"),  # type: ignore[arg-type]
         (fails, "UnprintableError"),
         (leaves_half_a_character, "ValueError: \\ud800"),
         (lambda: sys.exit("enough"), "SystemExit: enough"),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lib.service.config.fields import ConfigError
+from lib.service.config import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration, read_config
 
 

@@ -10,7 +10,7 @@ import yaml
 from configs import load_config
 
 from lib.scheduling.framework.arguments import Duration
-from lib.service.config.fields import ConfigError
+from lib.service.config import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from lib.service.options import run_with_options
 

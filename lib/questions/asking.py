@@ -37,7 +37,7 @@ from lib.service.command_line import (
     kubectl_options,
     option,
 )
-from lib.service.config.file import default_config, read_config
+from lib.service.config.file import read_config
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
@@ -320,8 +320,8 @@ class Common:
         """
         config, random = config or self.config, random or MACHINE.random(self.seed)
         policies = tuple(load_policies(self.plugin or ()))
-        read, problems = read_config(config) if config else (default_config(), [])
-        first = None if read.profiles else self.scheduler_name or MAIN_SCHEDULER
+        read, problems = read_config(config) if config else (None, [])
+        first = None if read and read.profiles else self.scheduler_name or MAIN_SCHEDULER
         profiles = profiles_for(read, Asked(first, policies=policies), Handle(random), problems, config)
         if first:
             others = profiles_for(read, Asked(policies=policies), Handle(random))

@@ -131,7 +131,7 @@ def _status(command: str, ask: Callable[[], int]) -> int:
     from lib.kube.errors import ApiError
     from lib.questions.asking import complain
     from lib.questions.errors import CommandLineError, QuestionError
-    from lib.service.config.fields import ConfigError
+    from lib.service.config import ConfigError
     from lib.service.policies import PolicyError
 
     handler = logging.StreamHandler()

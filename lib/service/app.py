@@ -137,7 +137,7 @@ def _connected(options: Options, report: Report, shutdown: Shutdown, system: Sys
             proxy = stack.enter_context(OwnProxy(*kubectl_options(options.context_name, options.kubeconfig)))
         address = proxy.address if proxy else options.proxy
         report.connecting(address)
-        for field_path in options.config.ignored(options.profiles.known_plugins):
+        for field_path in options.config.ignored(options.profiles.known_plugins) if options.config else ():
             report.warning(f"{options.config_file}: ignored: {field_path}")
         report.observer = observer = _observer(options, system)
         leads = stack.enter_context(_elected(options.leader_election, address, shutdown, system))
@@ -165,7 +165,7 @@ def _shown(poller: Poller) -> Iterator[None]:
 @contextmanager
 def _extenders(options: Options, api: Api, report: Report) -> Iterator[Extenders]:
     """The extenders of the configuration, connected while the block runs."""
-    if not options.config.extenders:
+    if not (options.config and options.config.extenders):
         yield Extenders()
         return
     from lib.service.http_extender import connected  # here, as few runs need it

@@ -9,7 +9,7 @@ from lib.kube.election import LeaderElection
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import NO_ADDRESS
-from lib.service.config.file import KubeSchedulerConfiguration
+from lib.service.config.file import KubeSchedulerConfiguration, default_config
 from lib.service.config.profile_builder import names_at
 
 NONE = "(none)"
@@ -17,12 +17,13 @@ NONE = "(none)"
 
 def show(
     profiles: Sequence[Profile],
-    config: KubeSchedulerConfiguration,
+    config: KubeSchedulerConfiguration | None,
     times: BackoffSettings,
     election: LeaderElection | None,
     plugins: Collection[str],
 ) -> None:
     """Print it, for people. plugins: the names of all that are there."""
+    config = config or default_config()
     width = shutil.get_terminal_size().columns
     lines = [line for profile in profiles for line in _of(profile, width)]
     extenders = ", ".join(extender.url_prefix or "(no urlPrefix)" for extender in config.extenders) or NONE

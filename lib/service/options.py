@@ -18,18 +18,19 @@ from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.text import listed
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
-from lib.service.config.fields import ConfigError
-from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
+from lib.service.config import ConfigError
 from lib.service.help import CommandGroup
 from lib.service.served_profiles import Asked, PolicyName, profiles_for
 
 if TYPE_CHECKING:
     from lib.service import check_config, policies
-    from lib.service.config import written
+    from lib.service.config import file as config_file, written
+    from lib.service.config.file import KubeSchedulerConfiguration
     from lib.service.telemetry import explain
 else:
     check_config, policies = Lazy("lib.service.check_config"), Lazy("lib.service.policies")
     written, explain = Lazy("lib.service.config.written"), Lazy("lib.service.telemetry.explain")
+    config_file = Lazy("lib.service.config.file")
 
 CALLED_AS = "POLLER_CALLED_AS"
 """The environment variable that says what poller is called in its messages, where that isn't its file."""
@@ -40,7 +41,8 @@ class Options(CommandLine):
     """The settings that are used. If the command line and the file differ, the command line wins."""
 
     proxy: str = DEFAULT_PROXY
-    config: KubeSchedulerConfiguration
+    config: "KubeSchedulerConfiguration | None"
+    """What the file says; None without a file."""
     profiles: Asked
     times: BackoffSettings
     leader_election: LeaderElection | None
@@ -67,7 +69,9 @@ def _blaming(option: str, kind: type[Exception]) -> Iterator[None]:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def _leader_election(config: KubeSchedulerConfiguration, options: CommandLine) -> LeaderElection | None:
+def _leader_election(
+    config: "KubeSchedulerConfiguration | None", options: CommandLine
+) -> LeaderElection | None:
     """The settings of leader election; None without it. The options take precedence over the file.
 
     A file with any field of `leaderElection` turns it on, unless `leaderElect` is false, as in
@@ -78,24 +82,26 @@ def _leader_election(config: KubeSchedulerConfiguration, options: CommandLine) -
     names = ("lease_duration", "renew_deadline", "retry_period", "resource_name", "resource_namespace")
     values = {name: getattr(options, f"leader_elect_{name}") for name in names}
     given = {name: value for name, value in values.items() if value is not None}
+    in_file = config.leader_election.settings() if config else {}
     asked_for = options.leader_elect
-    file = config.leader_election
-    if not asked_for:
-        asked_for = bool(file.settings()) if file.leader_elect is None else file.leader_elect
+    if config and not asked_for:
+        leader_elect = config.leader_election.leader_elect
+        asked_for = bool(in_file) if leader_elect is None else leader_elect
     if not asked_for:
         if given:
             raise typer.BadParameter("--leader-elect-… options need --leader-elect")
         return None
     with _blaming("--leader-elect", ValueError):
-        return LeaderElection(**{**file.settings(), **given})
+        return LeaderElection(**{**in_file, **given})
 
 
-def _times(config: KubeSchedulerConfiguration, options: CommandLine) -> BackoffSettings:
+def _times(config: "KubeSchedulerConfiguration | None", options: CommandLine) -> BackoffSettings:
     """How long pods wait before they are tried again. The options take precedence over the file."""
-    first = (
-        options.pod_initial_backoff or config.pod_initial_backoff_seconds or BackoffSettings.initial_backoff
-    )
-    longest = options.pod_max_backoff or config.pod_max_backoff_seconds or BackoffSettings.max_backoff
+    first, longest = options.pod_initial_backoff, options.pod_max_backoff
+    if config:
+        first = first or config.pod_initial_backoff_seconds
+        longest = longest or config.pod_max_backoff_seconds
+    first, longest = first or BackoffSettings.initial_backoff, longest or BackoffSettings.max_backoff
     if longest < first:
         raise typer.BadParameter(
             f"{longest:g} s is less than the initial backoff of {first:g} s", param_hint="--pod-max-backoff"
@@ -169,7 +175,7 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     """The settings, and the profiles. BadParameter when something is wrong."""
     _check_ways_to_show(given)
     with _blaming("--config", ConfigError):
-        config, problems = read_config(given.config_file) if given.config_file else (default_config(), [])
+        config, problems = config_file.read_config(given.config_file) if given.config_file else (None, [])
     _check_pods_and_loop(given, config)
     loaded: tuple[policies.Policy, ...] = ()
     if given.plugin:
@@ -213,9 +219,9 @@ def _check_ways_to_show(given: CommandLine) -> None:
         _check_top(given)
 
 
-def _check_pods_and_loop(given: CommandLine, config: KubeSchedulerConfiguration) -> None:
+def _check_pods_and_loop(given: CommandLine, config: "KubeSchedulerConfiguration | None") -> None:
     """BadParameter when options about which pods are scheduled, and how, can't be combined."""
-    if given.policy and config.profiles:
+    if given.policy and config and config.profiles:
         raise typer.BadParameter(
             "--policy (POLLER_POLICY) can't be combined with a --config that has profiles"
         )

@@ -30,7 +30,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.status import ExtenderError
-from lib.service.config.fields import ConfigError
+from lib.service.config import ConfigError
 from lib.service.config.file import read_config
 
 from . import corpus

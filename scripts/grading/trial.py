@@ -15,7 +15,6 @@ from lib.questions.manifests import workloads_in
 from lib.questions.trial import Placing, Trial as PlacedTrial, new_pods
 from lib.scheduling.decision import Decision
 from lib.scheduling.handle import Handle
-from lib.service.config.file import default_config
 from lib.service.policies import Policy
 from lib.service.served_profiles import DEFAULT_NAME, Asked, profiles_for
 from scripts.grading.best import Best, best
@@ -77,7 +76,7 @@ class Task:
         """Decides with the default plugins, and with the policy's."""
         random = Random(seed)
         asked = Asked(DEFAULT_NAME, policies=(policy,) if policy else ())
-        profiles = profiles_for(default_config(), asked, Handle(random))
+        profiles = profiles_for(None, asked, Handle(random))
         return Noting(self.snapshot, profiles, random, DEFAULT_NAME)
 
     def placing(self, decider: Decider) -> Placing:

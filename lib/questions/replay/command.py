@@ -27,7 +27,7 @@ from lib.questions.verdict import Verdict, verdict
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.service.command_line import option
-from lib.service.config.file import default_config, read_config
+from lib.service.config.file import read_config
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
@@ -194,6 +194,6 @@ def _profiles(file: Path | None, random: Random, *, is_policy: bool) -> list[Pro
     if file and is_policy:
         (loaded,) = load_policies([file])
         return [profile_of(loaded.plugins, loaded.weights)]
-    read, problems = read_config(file) if file else (default_config(), [])
-    asked = Asked(None if read.profiles else MAIN_SCHEDULER)
+    read, problems = read_config(file) if file else (None, [])
+    asked = Asked(None if read and read.profiles else MAIN_SCHEDULER)
     return profiles_for(read, asked, Handle(random), problems, file)

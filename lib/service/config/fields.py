@@ -1,9 +1,8 @@
 """Reads the fields of the configuration file, and describes what is wrong with them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -11,16 +10,9 @@ import durationpy
 import msgspec
 
 from lib.scheduling.framework.arguments import VERSION, Duration
+from lib.service.config import ConfigError
 
 T = TypeVar("T")
-
-
-class ConfigError(Exception):
-    """A configuration is invalid. Each problem names the field, what is wrong, and what to do."""
-
-    def __init__(self, problems: Sequence[str], file: Path | None = None) -> None:
-        self.problems = problems
-        super().__init__("\n".join(f"{file}: {problem}" if file else problem for problem in problems))
 
 
 Found = tuple[T, list[str]]

@@ -12,7 +12,8 @@ from lib.scheduling.framework.arguments import Args
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, LACKING, PLUGINS, kind_of, make
-from lib.service.config.fields import ConfigError, read, without_repetitions, wrong_head
+from lib.service.config import ConfigError
+from lib.service.config.fields import read, without_repetitions, wrong_head
 from lib.service.config.profiles import ALL, KubeSchedulerProfile, PluginConfig, no_plugin
 
 if TYPE_CHECKING:

@@ -21,7 +21,12 @@ from lib.scheduling.plugins.registry import DEFAULT_PLUGINS
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.config.fields import read
-from lib.service.config.file import KIND, KubeSchedulerConfiguration, LeaderElectionConfiguration
+from lib.service.config.file import (
+    KIND,
+    KubeSchedulerConfiguration,
+    LeaderElectionConfiguration,
+    default_config,
+)
 from lib.service.config.profile_builder import args_of, names_at
 from lib.service.config.profiles import ALL, KubeSchedulerProfile
 
@@ -29,7 +34,7 @@ WITHHELD = "withheld"
 
 
 def as_used(
-    config: KubeSchedulerConfiguration,
+    config: KubeSchedulerConfiguration | None,
     profiles: Sequence[Profile],
     times: BackoffSettings,
     election: LeaderElection | None,
@@ -37,6 +42,7 @@ def as_used(
     secrets: bool = False,
 ) -> dict[str, Any]:
     """The configuration. secrets: with the users, passwords and keys of extenders."""
+    config = config or default_config()
     specs = config.profiles or [KubeSchedulerProfile()] * len(profiles)
     backoff = {
         "podInitialBackoffSeconds": times.initial_backoff,

@@ -22,7 +22,7 @@ from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
-from lib.service.config.fields import ConfigError
+from lib.service.config import ConfigError
 from lib.service.options import Options, run_with_options
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for

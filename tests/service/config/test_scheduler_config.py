@@ -19,7 +19,7 @@ from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
 from lib.scheduling.plugins.registry import LACKING
-from lib.service.config.fields import ConfigError
+from lib.service.config import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration
 from lib.service.config.profile_builder import PREPARED_AT
 from lib.service.http_extender import connected

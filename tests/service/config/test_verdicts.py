@@ -16,7 +16,7 @@ from test_scheduler_config import GOOD, read
 
 from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
-from lib.service.config.fields import ConfigError
+from lib.service.config import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration
 from lib.service.config.written import as_used, write
 from lib.service.served_profiles import Asked, profiles_for

@@ -16,7 +16,6 @@ from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod, PodGroupRef
 from lib.kube.storage import StorageObject
 from lib.scheduling.affinity import terms_of
-from lib.scheduling.disruption_budgets import DisruptionsLeft
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo, described
@@ -29,6 +28,7 @@ from lib.scheduling.storage import Storage
 if TYPE_CHECKING:
     from lib.kube.devices import DeviceObject, ResourceClaim
     from lib.scheduling.devices.cluster_devices import ClusterDevices
+    from lib.scheduling.disruption_budgets import DisruptionsLeft
 
 LEAST_CHANGES = 2_000
 """The journal starts over when it has more changes than this, and more than there are nodes and pods on them:
@@ -83,7 +83,6 @@ class Cache:
         self.unlisted_claims: dict[str, ResourceClaim] = {}
         """See ClusterDevices."""
         self._looked_up = looked_up or LookedUp()
-        self._disruptions_left = DisruptionsLeft()
 
         self.pods_with_terms = 0
         """How many assigned pods have affinity terms, at most: all that are nominated for a try count."""
@@ -298,6 +297,12 @@ class Cache:
         return namespace not in self._looked_up.budgets_unread and (
             not self._served or namespace in self._served
         )
+
+    @cached_property
+    def _disruptions_left(self) -> DisruptionsLeft:
+        from lib.scheduling.disruption_budgets import DisruptionsLeft  # here, as few runs need it
+
+        return DisruptionsLeft()
 
     def disruptions_left(self) -> tuple[int, ...]:
         """For each disruption budget, how many more pods may be evicted after those that are leaving."""

@@ -1,16 +1,20 @@
-"""Nominated nodes: room is kept there for pods that preempted others.
+"""Nominated nodes: room is kept there for pods that preempt others.
 
-Counterpart in kube-scheduler: pkg/scheduler/backend/queue/nominator.go
+Counterpart in kube-scheduler: pkg/scheduler/backend/queue/nominator.go; pkg/scheduler/framework/preemption,
+and clearNominatedNode in pkg/scheduler/schedule_one.go
 """
 
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from lib.kube.objects import Pod
-from lib.scheduling.pod_life import PodLife, PodLives, pod_key
+from lib.scheduling.decision import Decision
+from lib.scheduling.pod_life import UNSENT, PodLife, PodLives, pod_key
 
 
 class Nominator:
-    """Finds the nominated pods of a node. The pods' records say to which node each is nominated.
+    """Nominates pods, and finds the pods that are nominated to a node. Each pod's record has its nomination.
 
     A pod with reserved room keeps its nomination, as that room may be given back. Meanwhile no room is kept
     for it elsewhere.
@@ -66,3 +70,45 @@ class Nominator:
 
     def _nominated_to(self, node_name: str) -> Collection[PodLife]:
         return self._by_node.get(node_name, {}).values()
+
+    # --- what a decision does to nominations ------------------------------------------------------------
+
+    def nominate(self, decision: Decision, node_name: str, victims: tuple[Pod, ...]) -> Decision:
+        """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
+
+        A victim whose binding isn't sent yet isn't deleted, but gives up its node. A victim that may be bound
+        is deleted. Pods of lower priority lose their nomination to the node. They keep it if all victims are
+        leaving already, as nothing is done for the pod then (executor.go, prepareCandidateAsync).
+        """
+        phase_of = self._lives.phase_of
+        cleared: tuple[Pod, ...] = ()
+        if any(not victim.metadata.deletion_timestamp for victim in victims):
+            cleared = tuple(self.less_important(decision.pod, node_name))
+        for other in cleared:
+            self.delete(other)
+        self.add(decision.pod, node_name)
+        self._lives.preempt(victims)
+        return replace(
+            decision,
+            nominated=node_name,
+            victims=tuple(victim for victim in victims if phase_of(victim) not in UNSENT),
+            preempted_held=tuple(victim for victim in victims if phase_of(victim) in UNSENT),
+            cleared_nominations=cleared,
+        )
+
+    def undo_preemption(self, decision: Decision) -> Decision:
+        """Undo a decision's nomination, and evict no pods for it: not all pods of its group have room."""
+        if not decision.nominated:
+            return decision
+        self.delete(decision.pod)
+        self._lives.spare((*decision.victims, *decision.preempted_held))
+        for other in decision.cleared_nominations:
+            self.add(other, decision.nominated)
+        return replace(decision, nominated="", victims=(), preempted_held=(), cleared_nominations=())
+
+    def end_nomination(self, decision: Decision) -> Decision:
+        """An attempt has ended without a node. An earlier nomination ends, too, so its room is free."""
+        pod = decision.pod
+        was_nominated = self.node_of(pod) or pod.status.nominated_node_name or decision.waits_in
+        self.delete(pod)
+        return replace(decision, clears_nomination=bool(was_nominated))

@@ -8,8 +8,9 @@ Counterpart in kube-scheduler: pkg/scheduler/backend/queue/scheduling_queue.go
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cached_property
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.objects import Node, Pod
@@ -31,8 +32,10 @@ from lib.scheduling.pod_life import (
     PodLife,
     PodLives,
 )
-from lib.scheduling.queueing_hints import Hinted, QueueingHints
 from lib.scheduling.status import checked
+
+if TYPE_CHECKING:
+    from lib.scheduling.queueing_hints import Hinted, QueueingHints
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +81,7 @@ class SchedulingQueue:
         times: BackoffSettings | None = None,
         incoming: Incoming = lambda _where, _event: None,
         lives: PodLives | None = None,
-        hinted: Hinted | None = None,
+        hinted: "Hinted | None" = None,
     ) -> None:
         self.lives = lives or PodLives()
         self._times = times or BackoffSettings()
@@ -95,7 +98,7 @@ class SchedulingQueue:
         self._pre_enqueuers = {
             name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
         }
-        self._hints = QueueingHints(profiles, self.lives, hinted)
+        self._profiles, self._hinted = profiles, hinted
         self._nominator = Nominator(self.lives)
 
     def __len__(self) -> int:
@@ -104,6 +107,13 @@ class SchedulingQueue:
     def __contains__(self, uid: str) -> bool:
         life = self.lives.get(uid)
         return life is not None and life.is_queued
+
+    @cached_property
+    def _hints(self) -> "QueueingHints":
+        """Which changes could help the pods that wait. Its module is imported when the first pod waits."""
+        from lib.scheduling.queueing_hints import QueueingHints
+
+        return QueueingHints(self._profiles, self.lives, self._hinted)
 
     # --- changes ----------------------------------------------------------------------------------------
 

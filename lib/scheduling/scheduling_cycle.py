@@ -29,7 +29,6 @@ from lib.scheduling.framework.runtime import (
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_life import ROOM, Phase, PodLife, pod_key
 from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
-from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.result_cache import PluginGroup, check_scores
 from lib.scheduling.scoring import Scores
 from lib.scheduling.status import Code, Rejection, encodable
@@ -90,7 +89,7 @@ class Scheduler:
         except TooComplexError as error:
             attempt.rejected = {}
             decision = attempt.decide(Outcome.UNSCHEDULABLE, str(error), rejecting_plugin=TOO_COMPLEX)
-            decision = end_nomination(decision, cache)
+            decision = cache.nominator.end_nomination(decision)
         except BaseException as error:
             decision = self._fail(attempt.decision or attempt.decide(Outcome.ERROR, ""), cache, error)
         decision = self._ended(decision, cache)
@@ -105,7 +104,7 @@ class Scheduler:
         """Run all extension points up to Permit, in order."""
         pod, cache = attempt.pod, attempt.cache
         if why_not := cache.looked_up.errors.get(pod.metadata.uid):
-            return end_nomination(attempt.decide(Outcome.ERROR, why_not), cache)
+            return cache.nominator.end_nomination(attempt.decide(Outcome.ERROR, why_not))
         nodes = self._feasibility.find(attempt)  # PreFilter, Filter
         if not nodes:
             return self._post_filter(attempt)
@@ -191,9 +190,9 @@ class Scheduler:
             undo=undo,
         )
         if result and result.node_name:
-            return nominate(decision, cache, result.node_name, result.victims)
+            return cache.nominator.nominate(decision, result.node_name, result.victims)
         keeps_nomination = runs and (result is None or result.node_name is None)
-        return decision if keeps_nomination else end_nomination(decision, cache)
+        return decision if keeps_nomination else cache.nominator.end_nomination(decision)
 
     def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
         """The filters' first rejection of one node, with the cache as it is now; None if the node fits."""
@@ -299,7 +298,7 @@ class Scheduler:
         if decision.node_name:
             decision = self.unreserve_and_forget(decision, cache)
         decision = replace(decision, outcome=outcome, message=message, rejecting_plugin=plugin)
-        return end_nomination(decision, cache)
+        return cache.nominator.end_nomination(decision)
 
     def _ended(self, decision: Decision, cache: Cache) -> Decision:
         """The decision with the time of its end, and with a message that can be encoded.
@@ -333,7 +332,7 @@ class Scheduler:
         """Undo all of a decision: the reservation, and the preemption."""
         if cache.lives.phase_of(decision.pod) in ROOM:
             decision = self.unreserve_and_forget(decision, cache)
-        return undo_preemption(decision, cache)
+        return cache.nominator.undo_preemption(decision)
 
 
 def _add_normalized(

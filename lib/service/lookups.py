@@ -1,6 +1,7 @@
-"""Looks up what pods need."""
+"""Finds out what pods need besides nodes and pods, and looks it up before they are scheduled."""
 
-from collections.abc import Hashable, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -10,13 +11,35 @@ from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.lookup import PENDING, PendingError
-from lib.kube.objects import NodeMetrics
+from lib.kube.objects import NodeMetrics, Pod
 from lib.kube.resources import ALL, Need
 from lib.kube.source import ClusterSource
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.looked_up import Load, LookedUp
-from lib.scheduling.needs import Needs
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.workloads import Workloads
 from lib.service.telemetry.report import Report
+
+Needs = Mapping[Need, Mapping[Hashable, Sequence[Pod]]]
+"""What some pods need: by the need, then by the key of what is looked up (see `Listers`), these pods."""
+
+
+def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:
+    """What these pods need, and no more. profiles: of all schedulers that they name."""
+    by_name = {profile.scheduler_name: profile for profile in profiles}
+    needs: dict[Need, dict[Hashable, list[Pod]]] = defaultdict(lambda: defaultdict(list))
+    for pod in pods:
+        profile = by_name[pod.spec.scheduler_name]
+        for need in profile.plain_needs:
+            if need.of(pod):
+                needs[need][ALL].append(pod)
+        for plugin in profile.needing:
+            for need, key in plugin.needed_for(pod, cache, plugin.name in profile.weights):
+                needs[need][key].append(pod)
+        if (group := group_of(pod)) and group.api:
+            needs[resources.GROUP_SIZES][group].append(pod)
+    return needs
 
 
 def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Report, until: float) -> LookedUp:

@@ -28,14 +28,13 @@ from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.runtime import describe
-from lib.scheduling.needs import needs_of
 from lib.scheduling.pod_groups import HOLDING, group_of
 from lib.scheduling.pod_life import CONFIRM_SECONDS, Phase, PodLife, PodLives
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.follow_up import FollowUp
 from lib.service.group_turns import GroupTurns
-from lib.service.lookups import look_up
+from lib.service.lookups import look_up, needs_of
 from lib.service.options import Options
 from lib.service.pod_turns import MOST_PODS, PodTurns
 from lib.service.shutdown import Shutdown

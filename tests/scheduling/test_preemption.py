@@ -30,7 +30,6 @@ from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
-from lib.scheduling.preemption.nomination import undo_preemption
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.status import NodeError, Status, unschedulable, wait
 
@@ -752,7 +751,7 @@ def test_an_eviction_that_is_given_up_may_be_made_for_another() -> None:
     assert names(first.victims) == {"db-0"}
     second = scheduler.schedule_one(new("1", name="second"), cluster)
     assert names(second.victims) == {"other-0"}
-    undo_preemption(first, cluster)
+    cluster.nominator.undo_preemption(first)
     third = scheduler.schedule_one(new("1", name="third"), cluster)
     assert names(third.victims) == {"db-1"}
 

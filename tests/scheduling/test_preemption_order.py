@@ -26,7 +26,6 @@ from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.preemption import search
 from lib.scheduling.preemption.nodes_by_harm import NodesByHarm
-from lib.scheduling.preemption.nomination import undo_preemption
 from lib.scheduling.preemption.victims import Victims, less_important, pick_one, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.status import Code, Rejection, Status
@@ -180,7 +179,7 @@ def test_bounds_follow_the_pods() -> None:
     def pick() -> str:
         decision = scheduler.schedule_one(new(), cluster)
         nominated = decision.nominated
-        undo_preemption(decision, cluster)
+        cluster.nominator.undo_preemption(decision)
         assert [*NodesByHarm.of(cluster).below(10)] == [*NodesByHarm(cluster).below(10)]
         return nominated
 

@@ -13,10 +13,10 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.needs import needs_of
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.lookups import needs_of
 from lib.service.policies import PolicyError, load_policies
 
 ON_ONE_SERVER = True

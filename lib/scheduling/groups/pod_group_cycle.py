@@ -17,7 +17,6 @@ from lib.scheduling.groups.quorum import Quorum, Unknown, is_reached_without, qu
 from lib.scheduling.hints import changes_anything
 from lib.scheduling.pod_groups import FOR_ITS_GROUP, REJECTING, group_of
 from lib.scheduling.pod_life import UNSENT, Phase, PodLife, PodLives, pod_key
-from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.preemption.search import victims_are_leaving
 from lib.scheduling.queueing_hints import QueueingHints
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -78,7 +77,7 @@ class GroupAttempt:
         had_node = [decision for decision in self.placed if phase_of(decision.pod) in UNSENT]
         for decision in self.decisions:
             if decision.outcome not in PLACED:
-                undo_preemption(decision, self._cache)
+                self._cache.nominator.undo_preemption(decision)
         return [_undo(decision, self._cache, self._schedulers) for decision in had_node]
 
 
@@ -136,7 +135,7 @@ def _concluded(
     have_node = len(decisions) - len(failed)
     is_enough, will_be = have_node >= must_place, have_node + len(waiting) >= must_place
     ended = [
-        end_nomination(undo_preemption(decision, cache), cache)
+        cache.nominator.end_nomination(cache.nominator.undo_preemption(decision))
         if decision.nominated and not (will_be and pod_key(decision.pod) in waiting)
         else decision
         for decision in decisions
@@ -296,7 +295,9 @@ def _undo_placed(
                 rejecting_plugin=REJECTING,
             )
             decision = (
-                nominate(decision, cache, node_name, ()) if keep_room else end_nomination(decision, cache)
+                cache.nominator.nominate(decision, node_name, ())
+                if keep_room
+                else cache.nominator.end_nomination(decision)
             )
         undone.append(decision)
     return undone
@@ -304,4 +305,4 @@ def _undo_placed(
 
 def _rejected(pod: Pod, cache: Cache, message: str, rejecting: str) -> Decision:
     decision = Attempt(pod, cache).decide(Outcome.UNSCHEDULABLE, message, rejecting_plugin=rejecting)
-    return end_nomination(decision, cache)
+    return cache.nominator.end_nomination(decision)

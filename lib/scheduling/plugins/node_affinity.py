@@ -8,7 +8,7 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import field as struct_field
 
@@ -17,6 +17,7 @@ from lib.kube.changes import AnyChange
 from lib.kube.label_syntax import problems_of_term, together
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from lib.kube.selectors import matches_node
+from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Strict, no_label_key, no_label_value, not_among
 from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
@@ -25,9 +26,13 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.scoring import normalize_to_largest
 from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable
-from lib.scheduling.term_texts import label_said, term_text, why_no_match
 from lib.scheduling.text import labels_text, requirement_text
 from lib.scheduling.workloads import belongs_to_node
+
+if TYPE_CHECKING:
+    from lib.scheduling import term_texts
+else:
+    term_texts = Lazy("lib.scheduling.term_texts")
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -173,14 +178,15 @@ class NodeAffinity:
             return
         for key, value in pod.spec.node_selector.items():
             if node.labels.get(key) != value:
-                yield f"nodeSelector {key}={value}: {label_said(node, key)}"
+                yield f"nodeSelector {key}={value}: {term_texts.label_said(node, key)}"
         required = _required(pod.spec.affinity.node_affinity)
         if required is None or _required_terms(pod).match(node):
             return
         if not required.node_selector_terms:
             yield "required node affinity has no terms, and so matches no node"
         for term in required.node_selector_terms:
-            yield f"node affinity {term_text(term)}: {why_no_match(term, node)}"
+            why_not = term_texts.why_no_match(term, node)
+            yield f"node affinity {term_texts.term_text(term)}: {why_not}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Leave out a part of the nodeSelector or of the required affinity."""

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import floor, log
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib.kube import objects
 from lib.kube.changes import AnyChange, Kind
@@ -22,6 +22,7 @@ from lib.kube.label_syntax import problem_of_selector
 from lib.kube.matcher import Matcher, matcher_of
 from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.resources import CONTROLLERS, OWN_SERVICES, Need
+from lib.lazily import Lazy
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, no_label_key, not_among
@@ -29,7 +30,6 @@ from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo, label_of
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.spread_constraints import CountedConstraint, domains_of, nodes_without_label
 from lib.scheduling.status import (
     MAX_NODE_SCORE,
     SKIP,
@@ -40,6 +40,12 @@ from lib.scheduling.status import (
     unschedulable,
 )
 from lib.scheduling.workloads import TEMPLATE_HASH, controller_of
+
+if TYPE_CHECKING:
+    from lib.scheduling.plugins import spread_constraints
+    from lib.scheduling.plugins.spread_constraints import CountedConstraint
+else:
+    spread_constraints = Lazy("lib.scheduling.plugins.spread_constraints")
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -198,7 +204,7 @@ class PodTopologySpread:
         state[f"{self.name}/filter"] = constraints
         if not constraints:
             return SKIP
-        of_each = domains_of(pod, cache, constraints, strict=True)
+        of_each = spread_constraints.domains_of(pod, cache, constraints, strict=True)
         for constraint, domains in zip(constraints, of_each, strict=True):
             selector = constraint.selector
             constraint.pods = constraint.matching_in_trial(pod, cache, domains)
@@ -284,11 +290,11 @@ class PodTopologySpread:
             return SKIP
         # Nodes without a zone are ignored for the pod's own constraints, not for the defaults.
         strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints is not SYSTEM_DEFAULTS
-        lacking = nodes_without_label(cache, constraints) if strict else frozenset()
+        lacking = spread_constraints.nodes_without_label(cache, constraints) if strict else frozenset()
         ignored = {node.name for node in nodes if node.name in lacking} if lacking else set()
         candidates = [node for node in nodes if node.name not in ignored] if ignored else nodes
         topology_scores: list[_TopologyScore] = []
-        of_each = domains_of(pod, cache, constraints, strict=strict)
+        of_each = spread_constraints.domains_of(pod, cache, constraints, strict=strict)
         for constraint, domains in zip(constraints, of_each, strict=True) if candidates else ():
             key = constraint.key
             if key == HOSTNAME:  # each node is its own domain
@@ -331,7 +337,7 @@ class PodTopologySpread:
         for node, score in scores.items():
             scores[node] = 0 if node in ignored else normalized[score]
 
-    def _constraints(self, pod: Pod, cache: Cache, action: str) -> list[CountedConstraint]:
+    def _constraints(self, pod: Pod, cache: Cache, action: str) -> "list[CountedConstraint]":
         """The pod's constraints, or else the defaults, with one `whenUnsatisfiable`.
 
         PluginError if the selector of one is invalid.
@@ -348,9 +354,14 @@ class PodTopologySpread:
             for constraint in constraints:
                 if problem := problem_of_selector(constraint.label_selector):
                     raise PluginError(INVALID[action].format(problem))
-            return [CountedConstraint(*with_selector) for with_selector in _own_constraints(pod, action)]
+            return [
+                spread_constraints.CountedConstraint(*with_selector)
+                for with_selector in _own_constraints(pod, action)
+            ]
         selector = matcher_of(cache.looked_up.workloads.selector_for(pod))
-        return [CountedConstraint(constraint, selector) for constraint in constraints] if selector else []
+        if not selector:
+            return []
+        return [spread_constraints.CountedConstraint(constraint, selector) for constraint in constraints]
 
 
 @lru_cache(maxsize=1024)
@@ -422,7 +433,7 @@ def _host(node: NodeInfo, key: str) -> str | None:
     return node.name if key in node.labels else None
 
 
-def _on_usable(constraint: CountedConstraint, cache: Cache, rejected: Rejected) -> Iterator[int]:
+def _on_usable(constraint: "CountedConstraint", cache: Cache, rejected: Rejected) -> Iterator[int]:
     """The numbers of matching pods in domains with nodes that only the spreading keeps the pod from."""
     for name, status in rejected.items():
         if TOO_SKEWED.reasons[0] in status.reasons:

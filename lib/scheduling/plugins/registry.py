@@ -21,7 +21,6 @@ from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from lib.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.plugins.priority_sort import PrioritySort
-from lib.scheduling.plugins.random_score import Random
 from lib.scheduling.plugins.scheduling_gates import SchedulingGates
 from lib.scheduling.plugins.taint_toleration import TaintToleration
 from lib.scheduling.plugins.volume_binding import VolumeBinding
@@ -103,7 +102,7 @@ def random_profile(
     preemption: bool = True,
 ) -> Profile:
     """The default filters, and random scores."""
-    chance = Random(handle)
+    chance = make("Random", handle, {})
     plugins = _default_plugins(handle, preemption, chance)
     return Profile(scheduler_name, plugins, {chance.name: 1})
 

@@ -1,7 +1,7 @@
 """Callbacks for everything that poller does: for metrics, health checks and times."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lib.kube.attempt import RequestObserver
 from lib.kube.changes import AnyChange
@@ -11,7 +11,9 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.runtime import Record
 from lib.scheduling.queue import SchedulingQueue
-from lib.scheduling.queueing_hints import Hinted
+
+if TYPE_CHECKING:
+    from lib.scheduling.queueing_hints import Hinted
 
 LOOPBACK = "127.0.0.1"
 
@@ -65,7 +67,7 @@ class Observer(RequestObserver):
         """There is leader election; the function says at any time whether we lead."""
 
     @property
-    def hinted(self) -> Hinted | None:
+    def hinted(self) -> "Hinted | None":
         """A function that is called after each queueing hint; None if nobody asks."""
         return None
 

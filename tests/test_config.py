@@ -9,9 +9,9 @@ import trustme
 import yaml
 from configs import load_config
 
-from lib.scheduling.framework.arguments import Duration
 from lib.service.config import ConfigError
 from lib.service.config.file import KubeSchedulerConfiguration, LeaderElectionConfiguration
+from lib.service.config.strict import Duration
 from lib.service.options import run_with_options
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -10,6 +10,7 @@ from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import NO_ADDRESS
 from lib.service.config.file import KubeSchedulerConfiguration, default_config
+from lib.service.config.plugin_arguments import ARGUMENTS
 from lib.service.config.profile_builder import names_at
 
 NONE = "(none)"
@@ -68,7 +69,7 @@ def _indented(text: str, width: int) -> str:
 def _told(profile: Profile) -> Iterator[str]:
     """The arguments that differ from the defaults, by plugin."""
     for plugin in profile.plugins:
-        if hasattr(plugin, "args") and is_dataclass(plugin):
+        if plugin.name in ARGUMENTS and is_dataclass(plugin):
             own, usual = (
                 {
                     field.name: getattr(one, field.name)

@@ -11,7 +11,7 @@ If a node's metrics are missing, or older than `maxAge`, its pods count as using
 After TargetLoadPacking and LoadVariationRiskBalancing of kubernetes-sigs/scheduler-plugins, pkg/trimaran
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import fmean, pstdev
@@ -20,7 +20,6 @@ from typing import ClassVar
 from lib.kube.objects import NodeMetrics, Pod
 from lib.kube.resources import LOAD
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, Duration, not_between
 from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import amounts, requests_at_least
@@ -35,19 +34,6 @@ WINDOW = timedelta(seconds=30)
 RESOURCES = ("cpu", "memory")
 
 
-class ActualLoadArgs(Args):
-    """How full nodes should be, in percent of what is allocatable, and how old metrics may be."""
-
-    target_utilization: int = 0
-    max_age: Duration = Duration(MAX_AGE)
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        yield from not_between(f"{path}.targetUtilization", self.target_utilization, 0, 99)
-        if self.max_age <= 0:
-            yield f"{path}.maxAge: must be more than {self.max_age:g} s"
-
-
 @dataclass(frozen=True)
 class ActualLoad:
     """Scores nodes by what they use."""
@@ -57,7 +43,6 @@ class ActualLoad:
     max_age: float = MAX_AGE
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "ActualLoad"
-    args: ClassVar = ActualLoadArgs
     needs: ClassVar = (LOAD,)
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:

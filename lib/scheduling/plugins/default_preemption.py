@@ -13,7 +13,6 @@ from lib.kube.objects import Pod
 from lib.kube.resources import ALL, PREEMPTION, Need
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, not_between
 from lib.scheduling.framework.interface import ALIKE, PostFilterResult
 from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
@@ -36,22 +35,6 @@ NO_CANDIDATE = "no candidate node for preemption"
 UNSEEN = "preemption: not possible as disruption budgets can't be seen."
 
 
-class DefaultPreemptionArgs(Args):
-    """Among how many candidate nodes the best is picked."""
-
-    min_candidate_nodes_percentage: int = 10
-    min_candidate_nodes_absolute: int = 100
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
-        yield from not_between(f"{path}.minCandidateNodesPercentage", percentage, 0, 100)
-        if absolute < 0:
-            yield f"{path}.minCandidateNodesAbsolute: {absolute} is less than 0"
-        if percentage == absolute == 0:
-            yield f"{path}: minCandidateNodesPercentage and minCandidateNodesAbsolute can't both be 0"
-
-
 @dataclass(frozen=True)
 class DefaultPreemption:
     """Finds the node with the fewest and least important victims, among those that extenders agree to.
@@ -69,7 +52,6 @@ class DefaultPreemption:
     min_candidate_nodes_absolute: int = 100
     """The same, as a number of candidates. The larger of both numbers counts."""
     name: str = "DefaultPreemption"
-    args: ClassVar = DefaultPreemptionArgs
     needs: ClassVar = (PREEMPTION,)
 
     def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:

@@ -7,17 +7,16 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import UndoClaim
 from lib.kube.resources import DEVICES
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, Duration
 from lib.scheduling.framework.interface import Lines
 from lib.scheduling.handle import Handle
 from lib.scheduling.hints import changed_itself, is_new_or_changed_node
@@ -46,26 +45,6 @@ NO_CEL = unresolvable(
 FILTER_TIMEOUT, BINDING_TIMEOUT = 10.0, 600.0
 
 
-class DynamicResourcesArgs(Args):
-    """Time limits, in seconds: to find devices on a node, and until those of a picked node are ready."""
-
-    filter_timeout: Duration | None = None
-    binding_timeout: Duration | None = None
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        if self.filter_timeout is not None and self.filter_timeout < 0:
-            yield f"{path}.filterTimeout: {self.filter_timeout:g}s is less than 0"
-        if self.binding_timeout is not None and self.binding_timeout < 1:
-            yield f"{path}.bindingTimeout: {self.binding_timeout:g}s is less than 1s"
-
-    def for_plugin(self) -> dict[str, Any]:
-        """The time limits."""
-        filtering = FILTER_TIMEOUT if self.filter_timeout is None else self.filter_timeout
-        binding = BINDING_TIMEOUT if self.binding_timeout is None else self.binding_timeout
-        return {"filter_timeout": float(filtering), "binding_timeout": float(binding)}
-
-
 @dataclass(frozen=True)
 class DynamicResources:
     """Filters out nodes where a pod can't get its devices. Prefers nodes where it gets its first choices."""
@@ -77,7 +56,6 @@ class DynamicResources:
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     """For the time, and for the cluster's claims before a pod is tried."""
     name: str = "DynamicResources"
-    args: ClassVar = DynamicResourcesArgs
     needs: ClassVar = (DEVICES,)
 
     # --- when a pod is tried ----------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from lib.kube.resources import ALL, NAMESPACE_LABELS, Need
 from lib.lazily import Lazy
 from lib.scheduling.affinity import Term, Terms, terms_of
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, not_between
 from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo, label_of
@@ -60,17 +59,6 @@ class _Filtering:
     """Whether no pod but the pod itself matches its affinity."""
 
 
-class InterPodAffinityArgs(Args):
-    """The weights of assigned pods' affinity."""
-
-    hard_pod_affinity_weight: int = 1
-    ignore_preferred_terms_of_existing_pods: bool = False
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        yield from not_between(f"{path}.hardPodAffinityWeight", self.hard_pod_affinity_weight, 0, 100)
-
-
 @dataclass(frozen=True)
 class InterPodAffinity:
     """Filters and scores by pod affinity and anti-affinity."""
@@ -80,7 +68,6 @@ class InterPodAffinity:
     ignore_preferred_terms_of_existing_pods: bool = False
     """Whether nodes aren't scored if the pod itself has no preferred terms."""
     name: str = "InterPodAffinity"
-    args: ClassVar = InterPodAffinityArgs
     needs: ClassVar = (NAMESPACE_LABELS,)
 
     def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:

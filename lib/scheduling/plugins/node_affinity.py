@@ -5,12 +5,10 @@ Preferred terms that match add their weights to the node's score.
 Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 """
 
-from collections.abc import Hashable, Iterator, Sequence, Set
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from msgspec import field as struct_field
+from typing import TYPE_CHECKING, ClassVar
 
 from lib.kube import objects
 from lib.kube.changes import AnyChange
@@ -19,7 +17,6 @@ from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSched
 from lib.kube.selectors import matches_node
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, Strict, no_label_key, no_label_value, not_among
 from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import fits_now
 from lib.scheduling.node_info import NodeInfo
@@ -39,105 +36,6 @@ ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 CONFLICT = unresolvable("pod affinity terms conflict")
 
 
-class _Requirement(objects.Requirement, frozen=True, forbid_unknown_fields=True):
-    """One expression of a term in a configuration."""
-
-    key: str = ""
-    operator: str = ""
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`; this is for labels.
-
-        Source: apimachinery/pkg/labels/selector.go, NewRequirement
-        """
-        yield from no_label_key(f"{path}.key", self.key)
-        yield from not_among(
-            f"{path}.operator", self.operator, ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-        )
-        if self.operator in ("In", "NotIn") and not self.values:
-            yield f"{path}.values: {self.operator} needs at least one value"
-        if self.operator in ("Exists", "DoesNotExist") and self.values:
-            yield f"{path}.values: {self.operator} takes no values"
-        if self.operator in ("Gt", "Lt") and not (len(self.values) == 1 and _is_integer(self.values[0])):
-            yield f"{path}.values: {self.operator} needs one whole number"
-        for i, value in enumerate(self.values):
-            yield from no_label_value(f"{path}.values[{i}]", value)
-
-    def problems_of_field(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`; this is for a node's fields."""
-        yield from not_among(f"{path}.operator", self.operator, ("In", "NotIn"))
-        if len(self.values) != 1:
-            yield f"{path}.values: must be exactly one value"
-
-
-def _is_integer(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
-
-
-class _Term(objects.NodeSelectorTerm, frozen=True, forbid_unknown_fields=True):
-    """All of its expressions must hold."""
-
-    match_expressions: tuple[_Requirement, ...] = ()
-    match_fields: tuple[_Requirement, ...] = ()
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        for i, expression in enumerate(self.match_expressions):
-            yield from expression.problems(f"{path}.matchExpressions[{i}]")
-        for i, field in enumerate(self.match_fields):
-            yield from field.problems_of_field(f"{path}.matchFields[{i}]")
-
-
-class _Selector(objects.NodeSelector, frozen=True, forbid_unknown_fields=True):
-    """One of its terms must hold."""
-
-    node_selector_terms: tuple[_Term, ...] = ()
-
-
-class _Preferred(objects.PreferredSchedulingTerm, frozen=True, forbid_unknown_fields=True):
-    """A term that adds its weight to the score of a node that it matches."""
-
-    weight: int = 0
-    preference: _Term = _Term()
-
-
-class AddedAffinity(Strict):
-    """A core/v1 NodeAffinity."""
-
-    required_during_scheduling_ignored_during_execution: _Selector | None = None
-    preferred_during_scheduling_ignored_during_execution: tuple[_Preferred, ...] = ()
-
-
-class NodeAffinityArgs(Args):
-    """Node affinity for every pod of the profile, besides the pod's own."""
-
-    added_affinity: AddedAffinity = struct_field(default_factory=AddedAffinity)
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`; a preferred term with weight 0 isn't checked."""
-        path = f"{path}.addedAffinity"
-        required = self.added_affinity.required_during_scheduling_ignored_during_execution or _Selector()
-        for i, term in enumerate(required.node_selector_terms):
-            yield from term.problems(
-                f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
-            )
-        preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
-        for i, weighted in enumerate(preferred):
-            if weighted.weight:
-                yield from weighted.preference.problems(
-                    f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
-                )
-
-    def for_plugin(self) -> dict[str, Any]:
-        """The affinity, as the plugin's type."""
-        required = self.added_affinity.required_during_scheduling_ignored_during_execution
-        preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
-        if not required and not preferred:
-            return {}
-        with_weight = [term for term in preferred if term.weight]
-        return {"added_affinity": objects.NodeAffinity(required, [*with_weight])}
-
-
 @dataclass(frozen=True)
 class NodeAffinity:
     """Filters out nodes that the pod's required terms don't match, and scores by its preferred terms."""
@@ -146,7 +44,6 @@ class NodeAffinity:
     """Required and preferred terms for every pod, besides its own."""
     name: str = "NodeAffinity"
     equal_stay_equal: ClassVar = True
-    args: ClassVar = NodeAffinityArgs
     reads: ClassVar = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:

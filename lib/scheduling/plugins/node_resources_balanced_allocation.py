@@ -6,14 +6,13 @@ changes, 100 that the pod balances the node, 50 that it unbalances it.
 Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpec
 from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.node_info import NodeInfo, amount_left, amount_requested, capacity
 from lib.scheduling.node_slice import NodeSlice
@@ -27,36 +26,12 @@ BY_DEVICES = "NodeResourcesBalancedAllocation/devices"
 """A key in the CycleState: the cache, if devices serve one of the resources on nodes that have none of it."""
 
 
-class NodeResourcesBalancedAllocationArgs(Args):
-    """Which resources should be used evenly."""
-
-    resources: tuple[ResourceSpec, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.resources = self.resources or CPU_AND_MEMORY
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        seen = set()
-        for i, resource in enumerate(self.resources):
-            if resource.name in seen:
-                yield f"{path}.resources[{i}].name: {resource.name} is given twice"
-            seen.add(resource.name)
-            if resource.weight != 1:
-                yield f"{path}.resources[{i}].weight: must be 1"
-
-    def for_plugin(self) -> dict[str, Any]:
-        """Weights by name."""
-        return {"resources": {resource.name: resource.weight for resource in self.resources}}
-
-
 @dataclass(frozen=True)
 class NodeResourcesBalancedAllocation:
     """Scores how evenly a node's resources are used."""
 
     resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
     name: str = "NodeResourcesBalancedAllocation"
-    args: ClassVar = NodeResourcesBalancedAllocationArgs
     reads: ClassVar = DependsOn.PODS
 
     def sign_pod(self, pod: Pod) -> Hashable:

@@ -9,28 +9,15 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
-from typing import Any, ClassVar
-
-from msgspec import field as struct_field
+from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import served_by
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import (
-    CPU_AND_MEMORY,
-    Args,
-    ResourceSpec,
-    Strict,
-    UtilizationShapePoint,
-    no_label_key,
-    not_among,
-    not_between,
-)
 from lib.scheduling.framework.interface import DependsOn, Line, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.handle import Handle
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
@@ -86,83 +73,6 @@ FREEST_TRIED = 3
 BY_SHAPE = "RequestedToCapacityRatio"
 
 
-class RequestedToCapacityRatioParam(Strict):
-    """Points of a line."""
-
-    shape: tuple[UtilizationShapePoint, ...] = ()
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        if not self.shape:
-            yield f"{path}.shape: needs at least one point"
-        for i, (before, point) in enumerate(pairwise(self.shape), start=1):
-            if before.utilization >= point.utilization:
-                yield f"{path}.shape[{i}].utilization: must be more than that of the point before"
-        for i, point in enumerate(self.shape):
-            yield from not_between(f"{path}.shape[{i}].utilization", point.utilization, 0, 100)
-            yield from not_between(f"{path}.shape[{i}].score", point.score, 0, 10)
-
-
-class ScoringStrategy(Strict):
-    """How a node's resources are scored."""
-
-    type: str = ""
-    resources: tuple[ResourceSpec, ...] = ()
-    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
-
-    def __post_init__(self) -> None:
-        self.resources = self.resources or CPU_AND_MEMORY
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        types = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-        yield from not_among(f"{path}.type", self.type, types)
-        for i, resource in enumerate(self.resources):
-            yield from not_between(f"{path}.resources[{i}].weight", resource.weight, 1, 100)
-        ratio, place = self.requested_to_capacity_ratio, f"{path}.requestedToCapacityRatio"
-        if self.type == "RequestedToCapacityRatio":
-            yield from ratio.problems(place) if ratio else [f"{place}: is missing"]
-        elif ratio:
-            yield f"{place}: belongs to the type RequestedToCapacityRatio only"
-
-
-class NodeResourcesFitArgs(Args):
-    """Which resources are ignored, and how resources are scored."""
-
-    ignored_resources: tuple[str, ...] = ()
-    ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = struct_field(
-        default_factory=lambda: ScoringStrategy(type="LeastAllocated")
-    )
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        for i, name in enumerate(self.ignored_resources):
-            yield from no_label_key(f"{path}.ignoredResources[{i}]", name)
-        for i, name in enumerate(self.ignored_resource_groups):
-            place = f"{path}.ignoredResourceGroups[{i}]"
-            yield from (
-                [f"{place}: {name!r} must not have a slash"] if "/" in name else no_label_key(place, name)
-            )
-        yield from self.scoring_strategy.problems(f"{path}.scoringStrategy")
-
-    def for_plugin(self) -> dict[str, Any]:
-        """Weights by name; the weights of a resource that is given twice add up."""
-        strategy = self.scoring_strategy
-        weights: dict[str, int] = {}
-        for resource in strategy.resources:
-            weights[resource.name] = weights.get(resource.name, 0) + resource.weight
-        shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
-        line = {"shape": tuple((point.utilization, point.score) for point in shape)} if shape else {}
-        return {
-            "strategy": strategy.type,
-            "resources": weights,
-            "ignored_resources": frozenset(self.ignored_resources),
-            "ignored_resource_groups": frozenset(self.ignored_resource_groups),
-            **line,
-        }
-
-
 @dataclass(frozen=True)
 class NodeResourcesFit:
     """Filters out nodes without room for the pod's requests or for one more pod; scores the others."""
@@ -178,7 +88,6 @@ class NodeResourcesFit:
     """The same, by the part of the name before the slash."""
     name: str = "NodeResourcesFit"
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
-    args: ClassVar = NodeResourcesFitArgs
     reads: ClassVar = DependsOn.PODS
 
     def __post_init__(self) -> None:

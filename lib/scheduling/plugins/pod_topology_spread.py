@@ -14,9 +14,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import floor, log
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from lib.kube import objects
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.label_syntax import problem_of_selector
 from lib.kube.matcher import Matcher, matcher_of
@@ -25,7 +24,6 @@ from lib.kube.resources import CONTROLLERS, OWN_SERVICES, Need
 from lib.lazily import Lazy
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, no_label_key, not_among
 from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo, label_of
@@ -88,54 +86,6 @@ class _Scoring:
     """The names of the nodes that lack a label."""
 
 
-class _StrictConstraint(objects.TopologySpreadConstraint, forbid_unknown_fields=True, kw_only=True):
-    """A constraint in a configuration, with the defaults of that."""
-
-    topology_key: str = ""
-    max_skew: int = 0
-    when_unsatisfiable: str = ""
-    label_selector: Any = None
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        if self.max_skew <= 0:
-            yield f"{path}.maxSkew: {self.max_skew} is not more than 0"
-        yield from no_label_key(f"{path}.topologyKey", self.topology_key)
-        actions = ("DoNotSchedule", "ScheduleAnyway")
-        yield from not_among(f"{path}.whenUnsatisfiable", self.when_unsatisfiable, actions)
-        if self.label_selector is not None:
-            yield f"{path}.labelSelector: is taken from the pod's service or controller; leave it out"
-
-
-class PodTopologySpreadArgs(Args):
-    """How pods without constraints of their own are spread."""
-
-    default_constraints: tuple[_StrictConstraint, ...] = ()
-    defaulting_type: str = ""
-
-    def __post_init__(self) -> None:
-        self.defaulting_type = self.defaulting_type or "System"
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        yield from not_among(f"{path}.defaultingType", self.defaulting_type, ("System", "List"))
-        if self.defaulting_type == "System" and self.default_constraints:
-            yield f"{path}.defaultingType: must be List, as there are defaultConstraints"
-        seen = set()
-        for i, constraint in enumerate(self.default_constraints):
-            place = f"{path}.defaultConstraints[{i}]"
-            yield from constraint.problems(place)
-            key = constraint.topology_key, constraint.when_unsatisfiable
-            if key in seen:
-                yield f"{place}: there is one for {' and '.join(key)} already"
-            seen.add(key)
-
-    def for_plugin(self) -> dict[str, Any]:
-        """The constraints, as the plugin's type."""
-        by_system = self.defaulting_type == "System"
-        return {"default_constraints": SYSTEM_DEFAULTS if by_system else self.default_constraints}
-
-
 @dataclass(frozen=True)
 class PodTopologySpread:
     """Filters out nodes whose domain has too many matching pods, and prefers domains with few."""
@@ -144,7 +94,6 @@ class PodTopologySpread:
     """For pods without constraints of their own. They have no selector: it comes from the pod's service or
     controller. With the system defaults, a node may lack a label."""
     name: str = "PodTopologySpread"
-    args: ClassVar = PodTopologySpreadArgs
     needs: ClassVar = (OWN_SERVICES, CONTROLLERS)
 
     def needed_for(self, pod: Pod, cache: Cache, scores: bool) -> Iterator[tuple[Need, Hashable]]:

@@ -3,10 +3,10 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
@@ -22,7 +22,6 @@ from lib.kube.storage import (
 )
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, UtilizationShapePoint
 from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
@@ -63,24 +62,6 @@ class VolumesState:
         return self.cache.storage
 
 
-class VolumeBindingArgs(Args):
-    """How long a pod waits for its volumes after a node was picked."""
-
-    bind_timeout_seconds: int = 600
-    shape: tuple[UtilizationShapePoint, ...] = ()
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        if self.bind_timeout_seconds < 0:
-            yield f"{path}.bindTimeoutSeconds: {self.bind_timeout_seconds} is less than 0"
-        if self.shape:
-            yield f"{path}.shape: poller doesn't score storage capacity; leave it out"
-
-    def for_plugin(self) -> dict[str, Any]:
-        """The time limit."""
-        return {"bind_timeout_seconds": self.bind_timeout_seconds}
-
-
 @dataclass(frozen=True)
 class VolumeBinding:
     """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound."""
@@ -88,7 +69,6 @@ class VolumeBinding:
     bind_timeout_seconds: int = 600
     """After so long, a pod whose volumes are still not bound is rejected."""
     name: str = "VolumeBinding"
-    args: ClassVar = VolumeBindingArgs
     needs: ClassVar = (VOLUMES,)
 
     events_to_register = (

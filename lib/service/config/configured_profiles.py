@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lib.kube.source import MAIN_SCHEDULER
-from lib.scheduling.framework.arguments import no_label_key, not_between
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.service.config.file import KubeSchedulerConfiguration
 from lib.service.config.profile_builder import ProfileBuilder
 from lib.service.config.profiles import KubeSchedulerProfile
+from lib.service.config.strict import no_label_key, not_between
 
 if TYPE_CHECKING:
     from lib.service.served_profiles import Asked

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from lib.scheduling.framework.arguments import Duration, Strict, no_label_key
+from lib.service.config.strict import Duration, Strict, no_label_key
 
 NO_ADDRESS = "its urlPrefix isn't http:// or https:// with a host"
 

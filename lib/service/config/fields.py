@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import durationpy
 import msgspec
 
-from lib.scheduling.framework.arguments import VERSION, Duration
 from lib.service.config import ConfigError
+from lib.service.config.strict import VERSION, Duration
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from msgspec import field
 from msgspec.structs import fields
 
 from lib.kube.election import LeaderElection
-from lib.scheduling.framework.arguments import VERSION, Duration, Strict, not_between
 from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config import ConfigError
 from lib.service.config.extenders import ExtenderConfig, problems_of
 from lib.service.config.fields import read, without_nulls, without_repetitions, wrong_head
 from lib.service.config.profiles import KubeSchedulerProfile
+from lib.service.config.strict import VERSION, Duration, Strict, not_between
 
 KIND = "KubeSchedulerConfiguration"
 

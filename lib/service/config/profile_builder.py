@@ -8,12 +8,12 @@ pkg/scheduler/framework/plugins/names/names.go
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lib.scheduling.framework.arguments import Args
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
 from lib.scheduling.handle import Handle
-from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, LACKING, PLUGINS, kind_of, make
+from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, LACKING, PLUGINS, make
 from lib.service.config import ConfigError
 from lib.service.config.fields import read, without_repetitions, wrong_head
+from lib.service.config.plugin_arguments import ARGUMENTS
 from lib.service.config.profiles import ALL, KubeSchedulerProfile, PluginConfig, no_plugin
 
 if TYPE_CHECKING:
@@ -206,15 +206,12 @@ def names_at(profile: Profile, point: str) -> list[str]:
     return [name for name in names if name in profile.weights] if scores else names
 
 
-def args_of(plugin: str) -> type[Args] | None:
-    """The type of a plugin's arguments; None if it takes none, and, as in kube-scheduler, ignores all."""
-    kind: type[Args] | None = getattr(kind_of(plugin), "args", None)
-    return kind
-
-
 def arguments_for(plugin: str, raw: Any, path: str) -> dict[str, Any]:
-    """The arguments of a plugin's constructor. ConfigError when something is wrong."""
-    kind = args_of(plugin)
+    """The arguments of a plugin's constructor. ConfigError when something is wrong.
+
+    As in kube-scheduler, a plugin that takes none ignores what it is given.
+    """
+    kind = ARGUMENTS.get(plugin)
     if kind is None:
         return {}
     if isinstance(raw, dict) and (wrong := [*wrong_head(raw, f"{plugin}Args", f"{path}.")]):

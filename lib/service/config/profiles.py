@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from lib.scheduling.framework.arguments import Strict
+from lib.service.config.strict import Strict
 
 ALL = "*"
 """In the place of a plugin's name: all of them are disabled."""

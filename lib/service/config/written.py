@@ -15,7 +15,6 @@ import msgspec
 import yaml
 
 from lib.kube.election import LeaderElection
-from lib.scheduling.framework.arguments import VERSION, Duration
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.plugins.registry import DEFAULT_PLUGINS
 from lib.scheduling.pod_life import BackoffSettings
@@ -27,8 +26,10 @@ from lib.service.config.file import (
     LeaderElectionConfiguration,
     default_config,
 )
-from lib.service.config.profile_builder import args_of, names_at
+from lib.service.config.plugin_arguments import ARGUMENTS
+from lib.service.config.profile_builder import names_at
 from lib.service.config.profiles import ALL, KubeSchedulerProfile
+from lib.service.config.strict import VERSION, Duration
 
 WITHHELD = "withheld"
 
@@ -115,7 +116,7 @@ def _arguments(profile: Profile, spec: KubeSchedulerProfile) -> Iterator[dict[st
     """The arguments of each plugin that has some, with defaults."""
     given = {config.name: config.args for config in spec.plugin_config}
     for name in sorted({plugin.name for plugin in profile.plugins}):
-        if kind := args_of(name):
+        if kind := ARGUMENTS.get(name):
             args, _ = read({**given.get(name, {}), "kind": f"{name}Args"}, kind)
             yield {"name": name, "args": _as_builtins(args)}
 

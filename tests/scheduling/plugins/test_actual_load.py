@@ -10,7 +10,8 @@ from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import MAX_SAMPLES, REFRESH, Load, LookedUp
-from lib.scheduling.plugins.actual_load import ActualLoad, ActualLoadArgs
+from lib.scheduling.plugins.actual_load import ActualLoad
+from lib.service.config.plugin_arguments import ActualLoadArgs
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

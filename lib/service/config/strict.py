@@ -1,17 +1,9 @@
-"""The arguments of plugins, as a configuration file has them; each plugin's are beside it.
-
-Source: k8s.io/kube-scheduler/config/v1/types_pluginargs.go; in pkg/scheduler/apis/config, v1/defaults.go and
-validation/validation_pluginargs.go
-"""
-
-from __future__ import annotations
+"""What the parts of a configuration file have in common: an unknown field is an error, as are some values."""
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 
 VERSION = "kubescheduler.config.k8s.io/v1"
 
@@ -22,45 +14,6 @@ class Duration(float):
 
 class Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Base of all parts: an unknown field is an error."""
-
-
-class Args(Strict):
-    """Base of the arguments of a plugin, which names their type as `args`."""
-
-    api_version: str = VERSION
-    kind: str = ""
-
-    def problems(self, path: str) -> Iterator[str]:
-        """A line for each invalid field: `PATH: why`."""
-        raise NotImplementedError
-
-    def for_plugin(self) -> dict[str, Any]:
-        """The arguments of the plugin's constructor; by default they have the same names."""
-        fields = asdict(self)
-        return {name: fields[name] for name in fields if name not in ("api_version", "kind")}
-
-
-class ResourceSpec(Strict):
-    """A resource that is scored, and its weight."""
-
-    name: str
-    weight: int = 1
-
-    def __post_init__(self) -> None:
-        self.weight = self.weight or 1
-
-
-CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
-
-
-class UtilizationShapePoint(Strict):
-    """The score (0 to 10) of a resource at a utilization (0 to 100)."""
-
-    utilization: int = 0
-    score: int = 0
-
-
-# --- checks ---------------------------------------------------------------------------------------------
 
 
 def not_between(place: str, number: int, lowest: int, highest: int) -> Iterator[str]:

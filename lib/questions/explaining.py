@@ -9,6 +9,7 @@ from typing import TypeVar
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
+from lib.scheduling.explaining.registry import explainers_of
 from lib.scheduling.framework.interface import ExplainPlugin, Profile, Remedy, RemedyPlugin
 from lib.scheduling.framework.runtime import Framework, raise_if_interrupted
 from lib.scheduling.read_only import original
@@ -27,8 +28,9 @@ class Explaining:
 
     def __init__(self, decision: Decision, profile: Profile, cache: Cache) -> None:
         self._decision, self._cache, self._framework = decision, cache, Framework(profile)
-        self._by_name = {each.name: each for each in profile.with_point(ExplainPlugin)}
-        self._with_remedies = profile.with_point(RemedyPlugin)
+        explainers = explainers_of(profile)
+        self._by_name = {each.name: each for each in explainers if isinstance(each, ExplainPlugin)}
+        self._with_remedies = [each for each in explainers if isinstance(each, RemedyPlugin)]
 
     def details(self) -> dict[str, list[str]]:
         """By rejected node, a line for each detail; none if the reasons say everything."""

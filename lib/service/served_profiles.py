@@ -65,7 +65,9 @@ def profiles_for(
     if not config:
         return _own(asked, handle)
     profiles, wrong = (
-        configured_profiles.configured_profiles(config, asked, handle)
+        configured_profiles.configured_profiles(
+            config, handle, asked.scheduler_name, asked.policies, preemption=asked.preemption
+        )
         if config.profiles
         else (_own(asked, handle), [])
     )

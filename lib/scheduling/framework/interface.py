@@ -224,7 +224,10 @@ Rejected = Mapping[str, Status]
 
 @runtime_checkable
 class ExplainPlugin(Plugin, Protocol):
-    """Explains its own rejections, for people who ask `why`: it says what the reasons leave out."""
+    """Explains its own rejections, for people who ask `why`: it says what the reasons leave out.
+
+    For most of kube-scheduler's plugins, another class does that: it is in lib/scheduling/explaining.
+    """
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """Why it rejected a node with this status, with names and values: a short line for each reason."""

@@ -7,7 +7,7 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 
 from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from lib.kube import objects
@@ -17,14 +17,12 @@ from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSched
 from lib.kube.selectors import matches_node
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
+from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.hints import fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.scoring import normalize_to_largest
 from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable
-from lib.scheduling.text import labels_text, requirement_text
-from lib.scheduling.workloads import belongs_to_node
 
 if TYPE_CHECKING:
     from lib.scheduling import term_texts
@@ -49,7 +47,11 @@ class NodeAffinity:
     def sign_pod(self, pod: Pod) -> Hashable:
         """The pod's nodeSelector and node affinity."""
         affinity = pod.spec.affinity.node_affinity
-        return frozenset(pod.spec.node_selector.items()), _required(affinity), tuple(_preferred(affinity))
+        return (
+            frozenset(pod.spec.node_selector.items()),
+            required_selector(affinity),
+            tuple(_preferred(affinity)),
+        )
 
     events_to_register = ("NodeAdd", "NodeUpdate")
 
@@ -59,7 +61,7 @@ class NodeAffinity:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Set[str] | Status | None:
         """If every required term names its nodes, only those can fit."""
-        if not _required(pod.spec.affinity.node_affinity):
+        if not required_selector(pod.spec.affinity.node_affinity):
             return None if pod.spec.node_selector or self._enforced else SKIP
         named = _nodes_named_by(pod)
         return None if named is None else named or CONFLICT
@@ -67,46 +69,6 @@ class NodeAffinity:
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that the added terms, the nodeSelector or the required terms don't match."""
         return self._rejection(pod, node)
-
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """The labels that the node lacks or has with other values."""
-        if status.reasons == ENFORCED.reasons:
-            yield "the scheduler's configuration requires other nodes (addedAffinity)"
-            return
-        for key, value in pod.spec.node_selector.items():
-            if node.labels.get(key) != value:
-                yield f"nodeSelector {key}={value}: {term_texts.label_said(node, key)}"
-        required = _required(pod.spec.affinity.node_affinity)
-        if required is None or _required_terms(pod).match(node):
-            return
-        if not required.node_selector_terms:
-            yield "required node affinity has no terms, and so matches no node"
-        for term in required.node_selector_terms:
-            why_not = term_texts.why_no_match(term, node)
-            yield f"node affinity {term_texts.term_text(term)}: {why_not}"
-
-    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Leave out a part of the nodeSelector or of the required affinity."""
-        from lib.scheduling import edits  # here, as few runs explain
-
-        for key, value in pod.spec.node_selector.items():
-            words = f"without nodeSelector {labels_text({key: value})}"
-            patch = {"spec": {"nodeSelector": {key: None}}}
-            yield Remedy(words, partial(edits.patched, patch=patch))
-        required = _required(pod.spec.affinity.node_affinity)
-        if not required or belongs_to_node(pod):
-            return
-        beside_others = dict.fromkeys(
-            expression
-            for term in required.node_selector_terms
-            if len(term.match_expressions) + len(term.match_fields) > 1
-            for expression in term.match_expressions
-        )
-        for expression in beside_others:
-            words = f"without {requirement_text(expression)} in its node affinity"
-            yield Remedy(words, partial(edits.without_expression, expression=expression))
-        edit = partial(edits.with_required_nodes, required=None)
-        yield Remedy("without its required node affinity", edit)
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
@@ -138,7 +100,7 @@ class NodeAffinity:
 
     @property
     def _enforced(self) -> NodeSelector | None:
-        return _required(self.added_affinity)
+        return required_selector(self.added_affinity)
 
     def _rejection(self, pod: Pod, node: NodeInfo) -> Status | None:
         if self._enforced and not matches_node(self._enforced, node.node):
@@ -150,26 +112,28 @@ def wants(pod: Pod, node: NodeInfo) -> bool:
     """Whether a pod's nodeSelector and required node affinity match a node."""
     if not pod.spec.node_selector.items() <= node.labels.items():
         return False
-    return _required(pod.spec.affinity.node_affinity) is None or _required_terms(pod).match(node)
+    return required_selector(pod.spec.affinity.node_affinity) is None or required_terms(pod).match(node)
 
 
 @lru_cache(maxsize=1024)
-def _required_terms(pod: Pod) -> NodeTerms:
-    required = _required(pod.spec.affinity.node_affinity)
+def required_terms(pod: Pod) -> NodeTerms:
+    """The terms of a pod's required node affinity."""
+    required = required_selector(pod.spec.affinity.node_affinity)
     return NodeTerms((term, 0) for term in (required.node_selector_terms if required else ()))
 
 
 @lru_cache(maxsize=1024)
 def _nodes_named_by(pod: Pod) -> Set[str] | None:
     """The nodes that the required terms name; None if a term names none, and so may match any node."""
-    required = _required(pod.spec.affinity.node_affinity)
+    required = required_selector(pod.spec.affinity.node_affinity)
     named = [_named_nodes(term) for term in required.node_selector_terms] if required else []
     if not named or None in named:
         return None
     return set().union(*(names for names in named if names))
 
 
-def _required(affinity: objects.NodeAffinity | None) -> NodeSelector | None:
+def required_selector(affinity: objects.NodeAffinity | None) -> NodeSelector | None:
+    """What a pod's node affinity requires; None if it requires nothing."""
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 

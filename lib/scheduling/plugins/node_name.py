@@ -7,8 +7,7 @@ from collections.abc import Hashable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import DependsOn, Lines
+from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.hints import new_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import CycleState, Status, unresolvable
@@ -36,7 +35,3 @@ class NodeName:
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject every other node."""
         return OTHER_NODE if pod.spec.node_name not in ("", node.name) else None
-
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """The requested node."""
-        yield f"the pod names node {pod.spec.node_name}"

@@ -8,16 +8,12 @@ from collections.abc import Hashable
 from lib.kube.changes import AnyChange
 from lib.kube.objects import CORDON_TAINT, Pod, Taint
 from lib.kube.selectors import tolerations_of
-from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
+from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.hints import before_itself, fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import CycleState, Status, unresolvable
 
 CORDONED = unresolvable("node(s) were unschedulable")
-
-NAMED = 3
-"""At most so many cordoned nodes are named as remedies."""
 
 AS_A_TAINT = Taint(key=CORDON_TAINT, effect="NoSchedule")
 """`kubectl cordon` sets spec.unschedulable, which counts as this taint. A DaemonSet's pods tolerate it."""
@@ -45,22 +41,6 @@ class NodeUnschedulable:
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a cordoned node."""
         return CORDONED if _keeps_off(pod, node) else None
-
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """That it is cordoned."""
-        yield "cordoned (spec.unschedulable)"
-
-    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Uncordon a node; or all, if they are many."""
-        from lib.scheduling import edits  # here, as few runs explain
-
-        cordoned = [node.node for node in cache.node_list if node.node.spec.unschedulable]
-        if len(cordoned) > NAMED:
-            words = f"with the {len(cordoned)} cordoned nodes uncordoned"
-            yield Remedy(words, nodes=tuple(map(edits.uncordoned, cordoned)))
-            return
-        for node in cordoned:
-            yield Remedy(f"with {node.metadata.name} uncordoned", nodes=(edits.uncordoned(node),))
 
 
 def _keeps_off(pod: Pod, node: NodeInfo) -> bool:

@@ -13,22 +13,29 @@ from lib.service.config.profiles import KubeSchedulerProfile
 from lib.service.config.strict import no_label_key, not_between
 
 if TYPE_CHECKING:
-    from lib.service.served_profiles import Asked
+    from lib.service.policies import Policy
 
 
 def configured_profiles(
-    config: KubeSchedulerConfiguration, asked: "Asked", handle: Handle
+    config: KubeSchedulerConfiguration,
+    handle: Handle,
+    scheduler_name: str | None,
+    policies: "Sequence[Policy]",
+    *,
+    preemption: bool,
 ) -> tuple[list[Profile], list[str]]:
-    """The profiles of a configuration, and what is wrong with them."""
+    """The profiles of a configuration, and what is wrong with them.
+
+    scheduler_name: of the profile without a name, if the command line says it. policies: they have plugins to
+    add to the default ones.
+    """
     specs = config.profiles
-    builders = [
-        ProfileBuilder(spec, f"profiles[{i}]", asked.policies, handle) for i, spec in enumerate(specs)
-    ]
-    without = () if asked.preemption else (DefaultPreemption.name,)
+    builders = [ProfileBuilder(spec, f"profiles[{i}]", policies, handle) for i, spec in enumerate(specs)]
+    without = () if preemption else (DefaultPreemption.name,)
     own_names = [spec.scheduler_name for spec in specs]
     names = list(own_names)
-    if names.count(None) == 1 and (asked.scheduler_name or len(names) == 1):
-        names[names.index(None)] = asked.scheduler_name or MAIN_SCHEDULER
+    if names.count(None) == 1 and (scheduler_name or len(names) == 1):
+        names[names.index(None)] = scheduler_name or MAIN_SCHEDULER
     percentages = [spec.percentage_of_nodes_to_score for spec in specs]
     common = config.percentage_of_nodes_to_score
     profiles = [
@@ -37,7 +44,7 @@ def configured_profiles(
     ]
     problems = [problem for builder in builders for problem in builder.problems]
     problems += [*_wrong_names(names), *_wrong_percentages(percentages), *_wrong_queue_sorts(specs)]
-    if asked.scheduler_name and None not in own_names:
+    if scheduler_name and None not in own_names:
         problems.append("profiles: they have names; leave out --scheduler-name and POLLER_SCHEDULER_NAME")
     return profiles, problems
 

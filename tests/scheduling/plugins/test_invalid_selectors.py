@@ -12,6 +12,7 @@ from plugin_harness import fitting, reasons, scores
 
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
+from lib.scheduling.explaining.node_affinity import NodeAffinityExplainer
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -107,7 +108,7 @@ def test_why_says_that_a_term_is_invalid() -> None:
     plugin, found = NodeAffinity(), cluster()
     status = plugin.filter({}, asking, found.nodes["a"])
     assert status
-    (line,) = plugin.explain({}, asking, found, found.nodes["a"], status)
+    (line,) = NodeAffinityExplainer().explain({}, asking, found, found.nodes["a"], status)
     said = f'matchExpressions[0].values[0][n]: Invalid value: "-5": {NO_VALUE}'
     assert line == f"node affinity n Gt [-5]: an invalid term matches no node: {said}"
 

@@ -17,9 +17,9 @@ from lib.questions.suggestions import Suggestion, suggest, with_fixes
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.volumes import ToProvision, to_provision
 from lib.scheduling.decision import PLACED, Decision, Outcome
-from lib.scheduling.framework.interface import Line
 from lib.scheduling.groups.quorum import Quorum, quorum_of
 from lib.scheduling.pod_groups import FOR_ITS_GROUP, group_of
+from lib.scheduling.text import Line
 
 
 @dataclass

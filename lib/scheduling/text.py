@@ -1,6 +1,7 @@
 """Names and amounts as text for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from lib.kube.objects import Pod, Requirement, Taint
 
@@ -8,6 +9,18 @@ BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
 """Prefixes of resources that are counted in bytes."""
 
 _UNITS = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+class Line(str):
+    """A detail in words. numbers: the same for programs, with amounts in the scheduler's units."""
+
+    numbers: Mapping[str, Any]
+
+    def __new__(cls, words: str, **numbers: Any) -> "Line":
+        """The words, and the numbers."""
+        line = super().__new__(cls, words)
+        line.numbers = numbers
+        return line
 
 
 def is_bytes(resource: str) -> bool:

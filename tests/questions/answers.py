@@ -36,11 +36,23 @@ class Largest(Answer):
 
 
 class Lack(Answer):
-    """A resource of which a node has too little; cpu in thousandths, memory in bytes."""
+    """Of what a node has too little; cpu in thousandths, memory and storage in bytes, else a number."""
 
-    resource: Annotated[str, Meta(description="its name, or `pods`")]
-    needs: Annotated[int, Meta(description="what the pod requests")]
-    has: Annotated[int, Meta(description="what the node has in all")]
+    resource: Annotated[
+        str,
+        Meta(
+            description="of a node (`cpu`, `pods`); `devices` and `storage` that a claim requests; `volumes` "
+            "that a driver attaches; if the field `devices` is there, their capacity or `SET/COUNTER`"
+        ),
+    ]
+    needs: Annotated[int, Meta(description="how much the pod requests")]
+    has: Annotated[
+        int,
+        Meta(
+            description="how much there is: on the node; of `devices`, those that the request selects; "
+            "of `storage`, the largest volume"
+        ),
+    ]
     free: Annotated[int, Meta(description="what is left; below 0 if more is requested than there is")]
     largest: Largest | UnsetType = UNSET
     daemons: Annotated[int, Meta(description="what DaemonSets' and static pods have of it")] | UnsetType = (
@@ -49,6 +61,27 @@ class Lack(Answer):
     kept_for: Annotated[list[str], Meta(description="nominated pods, for which it is kept")] | UnsetType = (
         UNSET
     )
+    claim: (
+        Annotated[str, Meta(description="of `devices` and `storage`: the claim that requests them")]
+        | UnsetType
+    ) = UNSET
+    request: Annotated[str, Meta(description="of `devices`: the claim's request")] | UnsetType = UNSET
+    class_: Annotated[str, Meta(description="its device class or storage class")] | UnsetType = msgspec.field(
+        name="class", default=UNSET
+    )
+    volume: Annotated[str, Meta(description="of `storage`: the volume that nearly fits")] | UnsetType = UNSET
+    driver: Annotated[str, Meta(description="of `volumes`: what attaches them")] | UnsetType = UNSET
+    held_by: (
+        Annotated[
+            dict[str, int],
+            Meta(
+                description="who has how many: claims have `devices`; pods, and VolumeAttachments, `volumes`"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    devices: Annotated[int, Meta(description="so many devices have this")] | UnsetType = UNSET
+    lacks: Annotated[list["Lack"], Meta(description="of what `devices` have too little")] | UnsetType = UNSET
 
 
 class NodeVerdict(Answer):

@@ -50,6 +50,6 @@ def test_what_a_node_lacks_is_there_as_numbers(poller: Run, cluster: str) -> Non
     assert busy.keys() == {"n1", "n2", "n2-copy-1"}
 
 
-@pytest.mark.parametrize(("file", "content"), [*files()], ids=str)
+@pytest.mark.parametrize(("file", "content"), [*files()], ids=["schema", "page"])
 def test_the_page_and_the_schema_say_what_there_is(file: Path, content: str) -> None:
     assert file.read_text() == content, "run .venv/bin/python -m tests.questions.answers"

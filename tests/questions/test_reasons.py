@@ -1,9 +1,12 @@
 """Reasons with the numbers, or with the cause, that a person needs: sums, volumes, devices."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from objects import read
+from questions.answers import Lack
 from questions_harness import a_claim, a_node, a_pod, a_volume, ask_why, using
 from test_words import required
 
@@ -184,6 +187,23 @@ def test_a_reason_has_its_numbers(pod: Pod, objects: list[Object], said: list[st
     assert answer.details["n1"] == said
 
 
+def test_attached_volumes_are_said_as_numbers_too() -> None:
+    drivers = [{"name": "ebs", "allocatable": {"count": 2}}, {"name": "nfs", "allocatable": {"count": 9}}]
+    objects = [
+        read(CSINode, {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}}),
+        *(a_pod("other", on="n1", **using("used", "both")), a_claim("used", "pv1"), a_claim("both", "pv2")),
+        *(
+            a_claim("new", "pv3"),
+            a_claim("net", "pv4"),
+            a_volume("pv4", csi={"driver": "nfs", "volumeHandle": "d"}),
+        ),
+        *(a_volume(f"pv{i}", csi={"driver": "ebs", "volumeHandle": f"v{i}"}) for i in (1, 2, 3)),
+    ]
+    numbers = {"needs": 1, "has": 2, "free": 0, "held_by": {"default/other": 2}}
+    pod = a_pod("p", **using("new", "both", "net"))
+    assert numbers_of(pod, objects) == [{"resource": "volumes", "driver": "ebs", **numbers}]
+
+
 def device_objects(requests: list[Json], devices: list[Json], **spec: Any) -> list[Object]:
     claim = {
         "metadata": {"name": "c", "namespace": "default", "uid": "c"},
@@ -280,6 +300,51 @@ def test_devices_that_will_not_do_are_said_with_numbers(
     answer = ask_why(pod, [a_node("n1"), *device_objects(requests, devices, **spec)])
     lines = [each.removeprefix("claim default/c, ").removeprefix("request ") for each in answer.details["n1"]]
     assert lines == said
+
+
+def test_devices_and_volumes_are_said_as_numbers_too() -> None:
+    pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
+    holder = {
+        "metadata": {"name": "holder", "namespace": "default", "uid": "h"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+        "status": {
+            "allocation": {
+                "devices": {"results": [{"request": "r", "driver": "d.io", "pool": "n1", "device": "a"}]}
+            }
+        },
+    }
+    large = {**asks("24Gi"), "count": 2}
+    devices = [{"name": "a", **HAS_16}, {"name": "b", **HAS_16}, {"name": "c", **SHARED}]
+    gpus = [read(ResourceClaim, holder), *device_objects([large], devices)]
+    gi, of_claim = 2**30, {"claim": "default/c", "request": "r0", "class": "gpu"}
+    lack = {"resource": "memory", "needs": 24 * gi, "has": 16 * gi, "free": 16 * gi, "devices": 2}
+    pod = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    assert numbers_of(pod, gpus) == [
+        {
+            **{"resource": "devices", **of_claim, "needs": 2, "has": 3, "free": 0},
+            **{"held_by": {"default/holder": 1}, "lacks": [lack]},
+        }
+    ]
+    assert numbers_of(pod, device_objects([{"allocationMode": "All", "count": 0}], [])) == [
+        {**{"resource": "devices", **of_claim, "needs": 1, "has": 0, "free": 0}, "held_by": {}, "lacks": []}
+    ]
+    small = {"resource": "storage", "claim": "default/data", "class": "", "needs": gi}
+    assert numbers_of(
+        a_pod("p", **using("data")), [a_claim("data"), free_volume("small", "500Mi", "ReadWriteMany")]
+    ) == [
+        {**small, "has": 0, "free": 0},
+        {**small, "has": 500 * 2**20, "free": 500 * 2**20, "volume": "small"},
+    ]
+    published = numbers_of(a_pod("p", **using("data")), driver_objects(nodeTopology={}))
+    assert published == [{**small, "class": "lvm", "needs": 12 * gi, "has": 10 * gi, "free": 10 * gi}]
+
+
+def numbers_of(pod: Pod, objects: Sequence[Object]) -> list[Json]:
+    """What a node lacks, in the form that the schema says."""
+    answer = ask_why(pod, [a_node("n1"), *objects]).as_json()["nodes"]["n1"]
+    lacks: list[Json] = msgspec.to_builtins(answer["lacks"])
+    msgspec.convert(lacks, list[Lack])
+    return lacks
 
 
 def test_who_is_being_deleted_makes_room() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count as count_from
 from random import Random
 
@@ -23,12 +24,15 @@ from lib.scheduling.devices.consumption import Counters, as_binary, what_lacks
 from lib.scheduling.devices.pools import DeviceId, Pool, PoolDevice
 from lib.scheduling.devices.selectors import SelectorError
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.text import count, listed, verb
+from lib.scheduling.text import Line, count, listed, verb
 
 MOST_STEPS = 5000
 """A search for devices without constraints is broken off after so many steps."""
 
 PLURALS = {"has": "have", "gives": "give", "needs": "need"}
+
+FREE = ""
+"""Said of a device that a request could have."""
 
 MOST_VALUES = 5
 """At most so many values of an attribute are named."""
@@ -36,6 +40,7 @@ MOST_VALUES = 5
 
 def why_no_devices(claims: Sequence[ResourceClaim], node: NodeInfo, devices: ClusterDevices) -> Iterator[str]:
     """A line for each request of the claims, or for each claim that has devices elsewhere."""
+    can_each = True
     for claim in claims:
         where = claim.status.allocation.node_selector if claim.status.allocation else None
         if where and not matches_node(where, node.node):
@@ -44,30 +49,45 @@ def why_no_devices(claims: Sequence[ResourceClaim], node: NodeInfo, devices: Clu
             continue
         for request in claim.spec.devices.requests:
             for name, spec in request.options:
-                yield f"claim {claim}, request {name}: {_found(spec, node, devices)}"
-    if left := [each for each in claims if not each.status.allocation]:
+                found = _found(spec, node, devices)
+                can_each = can_each and found.numbers["free"] >= found.numbers["needs"]
+                yield Line(
+                    f"claim {claim}, request {name}: {found}",
+                    **{"claim": str(claim), "request": name, **found.numbers},
+                )
+    if can_each and (left := [each for each in claims if not each.status.allocation]):
         yield from _why_not_together(left, node, devices)
 
 
-def _found(spec: ExactDeviceRequest, node: NodeInfo, devices: ClusterDevices) -> str:
+def _found(spec: ExactDeviceRequest, node: NodeInfo, devices: ClusterDevices) -> Line:
     there = [(pool, device) for pool in devices.pools.of(node) for device in pool.devices]
-    if not there:
-        return "no devices are there"
     reasons = Counter(_why_not(spec, pool, device, node, devices) for pool, device in there)
-    free = reasons.pop("", 0)
+    free = reasons.pop(FREE, 0)
     parts = [f"{many} {_of_many(why) if many > 1 else why}" for why, many in sorted(reasons.items())]
+    wants_all = spec.allocation_mode == "All"
     if free:
-        wanted = (
-            "all are" if spec.allocation_mode == "All" else f"{spec.count} {verb(spec.count, 'is', 'are')}"
-        )
+        wanted = "all are" if wants_all else f"{spec.count} {verb(spec.count, 'is', 'are')}"
         parts.append(f"{free} could be had, {wanted} wanted")
-    return f"{count(len(there), 'device')}: {', '.join(parts)}"
+    selected = free + sum(many for why, many in reasons.items() if isinstance(why, Line))
+    held_by = Counter[str]()
+    lacks = []
+    for why, many in reasons.items():
+        numbers = why.numbers if isinstance(why, Line) else {}
+        held_by.update(dict.fromkeys(numbers.get("held_by", ()), many))
+        if "needs" in numbers:
+            lacks.append({**numbers, "devices": many})
+    return Line(
+        f"{count(len(there), 'device')}: {', '.join(parts)}" if there else "no devices are there",
+        **{"resource": "devices", "class": spec.device_class_name},
+        **{"needs": max(selected, 1) if wants_all else spec.count, "has": selected, "free": free},
+        **{"held_by": held_by, "lacks": lacks},
+    )
 
 
 def _why_not_together(
     claims: Sequence[ResourceClaim], node: NodeInfo, devices: ClusterDevices
 ) -> Iterator[str]:
-    """Why the requests can't all have devices, if each could have some by itself."""
+    """Why the requests can't all have devices; each could have some by itself."""
     requests = [request for claim in claims for request in claim.spec.devices.requests]
     could_be_had = list[PoolDevice]()
     wanted = Counter[str]()
@@ -75,15 +95,12 @@ def _why_not_together(
         if request.first_available:  # it has a choice
             return
         for _, spec in request.options:
-            free = [
+            could_be_had += (
                 device
                 for pool in devices.pools.of(node)
                 for device in pool.devices
-                if not _why_not(spec, pool, device, node, devices)
-            ]
-            if len(free) < spec.count:
-                return
-            could_be_had += (device for device in free if device not in could_be_had)
+                if device not in could_be_had and not _why_not(spec, pool, device, node, devices)
+            )
             for name, quantity in (spec.capacity.requests if spec.capacity else {}).items():
                 wanted[name] += spec.count * Quantity.parse(quantity).value
     free_of = [
@@ -96,13 +113,12 @@ def _why_not_together(
                 yield f"claim {claim}, {_constraint_text(each, could_be_had)}"
         return
     for name, amount in wanted.items():
-        has = sum(
-            Quantity.parse(device.device.capacity[name].value).value
-            - devices.taken.consumed.get(device.id, {}).get(name, 0) // 10**9
-            for device in could_be_had
-        )
-        if amount > has:
-            yield f"together they want {as_binary(amount)} of {name}, these devices have {as_binary(has)}"
+        has = sum(Quantity.parse(device.device.capacity[name].value).value for device in could_be_had)
+        left = has - sum(_consumed(device, name, devices) for device in could_be_had)
+        if amount > left:
+            words = f"together they want {as_binary(amount)} of {name}, these devices have {as_binary(left)}"
+            many = len(could_be_had)
+            yield Line(words, resource=name, needs=amount, has=has, free=left, devices=many)
             return
     if any(device.device.consumes_counters for device in could_be_had):
         yield "these devices share counters of their pool, and can't all be had at the same time"
@@ -143,25 +159,31 @@ def _of_many(why: str) -> str:
     return f"{PLURALS.get(verb_of_one, verb_of_one)}{blank}{rest}"
 
 
-def _lack_text(spec: ExactDeviceRequest, device: PoolDevice, devices: ClusterDevices) -> str:
-    """Which capacity a device lacks; "" if none."""
+def _consumed(device: PoolDevice, capacity: str, devices: ClusterDevices) -> int:
+    return devices.taken.consumed.get(device.id, {}).get(capacity, 0) // 10**9
+
+
+def _lack(spec: ExactDeviceRequest, device: PoolDevice, devices: ClusterDevices) -> Line | None:
+    """Which capacity a device lacks; None if it lacks none."""
     consumed = devices.taken.consumed.get(device.id, {})
     for name, taken, is_forbidden in what_lacks(device.device, spec.capacity, consumed):
+        line = partial(Line, resource=name, needs=Quantity.parse(taken).value)
         capacity = device.device.capacity.get(name)
         if capacity is None:
-            return f"has no {name}, {taken} are wanted"
-        if is_forbidden and Quantity.parse(taken) <= Quantity.parse(capacity.value):
-            return f"gives no {taken} of {name}: its request policy forbids that amount"
-        used = as_binary(consumed.get(name, 0) // 10**9)
-        in_use = f", of which {used} are in use" if used != "0" else ""
-        return f"has {capacity.value} of {name}{in_use}, {taken} are wanted"
-    return ""
+            return line(f"has no {name}, {taken} are wanted", has=0, free=0)
+        has, used = Quantity.parse(capacity.value), _consumed(device, name, devices)
+        if is_forbidden and Quantity.parse(taken) <= has:
+            return Line(f"gives no {taken} of {name}: its request policy forbids that amount")
+        in_use = f", of which {as_binary(used)} are in use" if used else ""
+        words = f"has {capacity.value} of {name}{in_use}, {taken} are wanted"
+        return line(words, has=has.value, free=has.value - used)
+    return None
 
 
 def _why_not(
     spec: ExactDeviceRequest, pool: Pool, device: PoolDevice, node: NodeInfo, devices: ClusterDevices
 ) -> str:
-    """Why a request can't have a device; "" if it could."""
+    """Why a request can't have a device; FREE if it could. It is a Line if the request selects the device."""
     kind = devices.classes.get(spec.device_class_name)
     for whose, selectors in (
         (f"class {spec.device_class_name}", kind.spec.selectors if kind else ()),
@@ -172,18 +194,21 @@ def _why_not(
     if device.slice.spec.per_device_node_selection and not devices.pools.reaches(device.device, node):
         return "for other nodes"
     if any(not is_tolerated(taint, spec.tolerations) for taint in device.device.taints):
-        return "with a taint that isn't tolerated"
+        return Line("with a taint that isn't tolerated")
     if device.id in devices.taken.devices and not spec.admin_access:
         users = [str(claim) for claim in devices.claims if _has(claim, device.id)]
-        return f"in use by {listed(users)}" if users else "in use"
-    if lacks := _lack_text(spec, device, devices):
-        return lacks
+        return Line(f"in use by {listed(users)}" if users else "in use", held_by=users)
+    if lack := _lack(spec, device, devices):
+        return lack
     is_shared = device.device.allow_multiple_allocations and device.id in devices.taken.consumed
     if device.device.consumes_counters and not is_shared:
         for (_, of_set, name), left, wanted in Counters(devices.taken).lacking(pool, device.device):
-            has, needs = (as_binary(max(each, 0) // 10**9) for each in (left, wanted))
-            return f"needs {needs} of shared counter {of_set}/{name}, {has} is left"
-    return ""
+            free, needs = (max(amount, 0) // 10**9 for amount in (left, wanted))
+            counter = f"{of_set}/{name}"
+            words = f"needs {as_binary(needs)} of shared counter {counter}, {as_binary(free)} is left"
+            has = Quantity.parse(pool.counters[of_set].counters[name].value).value
+            return Line(words, resource=counter, needs=needs, has=has, free=free)
+    return FREE
 
 
 def _selects(selectors: Sequence[DeviceSelector], device: PoolDevice, devices: ClusterDevices) -> bool:

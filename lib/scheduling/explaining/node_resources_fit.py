@@ -7,12 +7,12 @@ from lib.kube.objects import Pod
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.explaining.sum_texts import sum_text
-from lib.scheduling.framework.interface import Line, Lines, Rejected, Remedies, Remedy
+from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.node_info import NodeInfo, amount_left, capacity, pods_left
 from lib.scheduling.plugins.node_resources_fit import INSUFFICIENT, TOO_MANY_PODS, positive_requests
 from lib.scheduling.resources import NATIVE, pod_requests
 from lib.scheduling.status import CycleState, Status
-from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
+from lib.scheduling.text import Line, amount, exact_amount, is_bytes, listed, pods_text
 from lib.scheduling.workloads import belongs_to_node
 
 LEAST_PART = 10

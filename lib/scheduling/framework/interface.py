@@ -206,18 +206,6 @@ class NeedingForPodPlugin(NeedingPlugin, Protocol):
         """
 
 
-class Line(str):
-    """A detail in words. numbers: the same for programs, with amounts in the scheduler's units."""
-
-    numbers: Mapping[str, Any]
-
-    def __new__(cls, words: str, **numbers: Any) -> Line:
-        """The words, and the numbers."""
-        line = super().__new__(cls, words)
-        line.numbers = numbers
-        return line
-
-
 Lines = Iterable[str]
 Rejected = Mapping[str, Status]
 

@@ -20,7 +20,7 @@ from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.status import SKIP, CycleState, NodeError, Status, unresolvable, unschedulable
-from lib.scheduling.text import count, names
+from lib.scheduling.text import Line, count, names
 from lib.scheduling.volumes.claims import signed_volumes
 
 if TYPE_CHECKING:
@@ -103,18 +103,25 @@ class NodeVolumeLimits:
             return None
         if on_node.why_not:
             raise NodeError(f'running "{self.name}" filter plugin: {on_node.why_not}')
-        more = Counter(driver for driver, volume in volumes if (driver, volume) not in on_node.by_pods)
-        return TOO_MANY if any(on_node.room(driver) < count for driver, count in more.items()) else None
+        more = new.not_yet_on(node)
+        return TOO_MANY if any(on_node.room(driver) < wanted for driver, wanted in more.items()) else None
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """How many volumes the node's drivers can attach, and what takes the places."""
-        limits = attached.limits_of(cache.storage.csi_nodes.get(node.name))
-        new: NewVolumes | None = state.get(self.name)
-        wanted = new.by_driver if new and new.are_usable else limits
-        for driver in limits.keys() & wanted.keys():
+        if status.reasons != TOO_MANY.reasons:
+            return
+        new: NewVolumes = state[self.name]
+        on_node = new.attached.on(node)
+        for driver, wanted in new.not_yet_on(node).items():
+            if (free := on_node.room(driver)) >= wanted:
+                continue
             takers = [*attached.takers(driver, node, cache.storage)]
             taken = f": {names(takers)}" if takers else ""
-            yield f"driver {driver} attaches no more than {count(limits[driver], 'volume')} here{taken}"
+            limit = on_node.limits[driver]
+            words = f"driver {driver} attaches no more than {count(limit, 'volume')} here{taken}"
+            numbers = {"driver": driver, "needs": wanted, "has": limit, "free": free}
+            held_by = {holder: many for taker in takers for holder, many in taker.numbers["held_by"].items()}
+            yield Line(words, resource="volumes", held_by=held_by, **numbers)
 
 
 def _takes_more(before: CSINode, now: CSINode) -> bool:
@@ -146,6 +153,11 @@ class NewVolumes:
     def to(self, node: NodeInfo) -> "set[Attachable]":
         """The volumes for one node. ClaimNotFoundError or NotOwnerError when a claim can't be used."""
         return self._where(has_csi_node=node.name in self._storage.csi_nodes)
+
+    def not_yet_on(self, node: NodeInfo) -> Counter[str]:
+        """By driver, how many of the volumes no pod of this node uses."""
+        by_pods = self.attached.on(node).by_pods
+        return Counter(volume[0] for volume in self.to(node) if volume not in by_pods)
 
     @cached_property
     def attached(self) -> "AttachedVolumes":

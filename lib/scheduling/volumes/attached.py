@@ -16,6 +16,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.kept import OfEachNode
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.storage import Storage, namespaced_name
+from lib.scheduling.text import Line
 from lib.scheduling.volumes import in_tree
 from lib.scheduling.volumes.claims import claim_name, claim_names, has_claims, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
@@ -229,7 +230,7 @@ def attached_volumes(cache: Cache) -> AttachedVolumes:
     return attached
 
 
-def takers(driver: str, node: NodeInfo, storage: Storage) -> Iterator[str]:
+def takers(driver: str, node: NodeInfo, storage: Storage) -> Iterator[Line]:
     """Who takes the places of a driver's volumes on a node: pods, and attachments that no pod needs."""
     by_pods = set[Attachable]()
     for pod in node.pods:
@@ -239,10 +240,11 @@ def takers(driver: str, node: NodeInfo, storage: Storage) -> Iterator[str]:
             continue
         by_pods |= volumes
         if own := sum(each == driver for each, _ in volumes):
-            yield f"pod {pod} has {own:,}"
+            yield Line(f"pod {pod} has {own:,}", held_by={str(pod): own})
     for attachment in storage.attachments(node.name):
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         source = volume.spec.csi if volume and attachment.spec.attacher == driver else None
         if volume and source and (driver, source.volume_handle) not in by_pods:
             left = f"volume {volume.metadata.name} is still attached, and no pod here uses it"
-            yield f"{left} (VolumeAttachment {attachment.metadata.name})"
+            name = f"VolumeAttachment {attachment.metadata.name}"
+            yield Line(f"{left} ({name})", held_by={name: 1})

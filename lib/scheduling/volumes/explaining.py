@@ -9,7 +9,7 @@ from lib.kube.storage import NO_PROVISIONER, SELECTED_NODE, PersistentVolumeClai
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.storage import Storage
 from lib.scheduling.term_texts import term_text, why_no_match
-from lib.scheduling.text import exact_amount, listed
+from lib.scheduling.text import Line, exact_amount, listed
 from lib.scheduling.volumes.binder import (
     AFFINITY,
     NO_SPACE,
@@ -21,7 +21,7 @@ from lib.scheduling.volumes.binder import (
 )
 from lib.scheduling.volumes.claims import existing_claims
 from lib.scheduling.volumes.matching import allows, reaches
-from lib.scheduling.volumes.nearly import MOST_NAMED, nearly_fitting
+from lib.scheduling.volumes.nearly import MOST_NAMED, nearly_fitting, storage_line
 
 
 def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> Iterat
     if storage_class is None:
         yield from _without_class(claim, storage)
     elif storage_class.provisioner in ("", NO_PROVISIONER):
-        yield f"claim {_claim_text(claim)} has no volume, and its class makes none"
+        yield _no_volume(claim, "has no volume, and its class makes none")
         yield from nearly_fitting(claim, storage)
     else:
         yield f"claim {_claim_text(claim)} has no volume yet; {storage_class.provisioner} is to make it"
@@ -71,7 +71,7 @@ def _why_no_volume_on(
         if selected != node.name:
             yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
     elif storage_class.provisioner in ("", NO_PROVISIONER):
-        yield f"claim {_claim_text(claim)} has no volume here, and its class makes none"
+        yield _no_volume(claim, "has no volume here, and its class makes none")
         yield from [*islice(_elsewhere(claim, node, storage), MOST_NAMED)] or nearly_fitting(claim, storage)
     elif not allows(storage_class.allowed_topologies, node.labels):
         terms = [*map(_as_node_term, storage_class.allowed_topologies)]
@@ -86,7 +86,7 @@ def _why_no_volume_on(
             else f"it publishes no capacity of class {storage_class.metadata.name} for this node"
         )
         lacks = f"{storage_class.provisioner} has not enough free storage here for claim"
-        yield f"{lacks} {_claim_text(claim)}: {has}"
+        yield storage_line(f"{lacks} {_claim_text(claim)}: {has}", claim, largest or 0)
 
 
 def _as_node_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
@@ -115,10 +115,15 @@ def _elsewhere(claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage) -
 
 def _without_class(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[str]:
     if claim.storage_class:
-        yield f"claim {claim} has no volume: there is no StorageClass {claim.storage_class} to make one"
+        why = f"there is no StorageClass {claim.storage_class} to make one"
+        yield storage_line(f"claim {claim} has no volume: {why}", claim, 0)
     else:
-        yield f"claim {_claim_text(claim)} has no volume, and without a class none is made"
+        yield _no_volume(claim, "has no volume, and without a class none is made")
     yield from nearly_fitting(claim, storage)
+
+
+def _no_volume(claim: PersistentVolumeClaim, why: str) -> Line:
+    return storage_line(f"claim {_claim_text(claim)} {why}", claim, 0)
 
 
 def _claim_text(claim: PersistentVolumeClaim) -> str:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from lib.kube.selectors import selects
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
 from lib.scheduling.storage import Storage
-from lib.scheduling.text import count, exact_amount, listed, names, verb
+from lib.scheduling.text import Line, count, exact_amount, listed, names, verb
 from lib.scheduling.volumes.matching import is_for
 
 MOST_NAMED = 2
@@ -25,13 +25,32 @@ def _nearly_fitting(claim: PersistentVolumeClaim, storage: Storage, _: int) -> S
     nearest = [(volume, wrong) for volume, wrong in found if wrong and volume not in used]
     nearest.sort(key=lambda each: len(each[1]))
     nearest = [each for each in nearest if len(each[1]) == len(nearest[0][1])]
-    said = [f"volume {volume.metadata.name} {listed(wrong)}" for volume, wrong in nearest[:MOST_NAMED]]
+    said = [_text(volume, wrong, claim) for volume, wrong in nearest[:MOST_NAMED]]
     if more := len(nearest) - len(said):
         said.append(f"as little is wrong with {count(more, 'more volume')}")
     if used and not nearest:
         who = f"{verb(len(used), 'volume', 'volumes')} {names([str(volume) for volume in used])}"
         said.append(f"{who} {verb(len(used), 'is', 'are')} held by other claims")
     return said
+
+
+def _text(volume: PersistentVolume, wrong: Sequence[str], claim: PersistentVolumeClaim) -> str:
+    words = f"volume {volume.metadata.name} {listed(wrong)}"
+    return (
+        storage_line(words, claim, volume.size.value, volume=str(volume))
+        if _is_small(volume, claim)
+        else words
+    )
+
+
+def storage_line(words: str, claim: PersistentVolumeClaim, has: int, **more: str) -> Line:
+    """A line about a claim that wants more bytes than there are."""
+    numbers = {"claim": str(claim), "class": claim.storage_class, "needs": claim.size.value, **more}
+    return Line(words, resource="storage", has=has, free=has, **numbers)
+
+
+def _is_small(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return volume.size < claim.size
 
 
 def _is_used(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> bool:
@@ -54,7 +73,7 @@ def _wrong(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Iterator[s
         yield f"has the phase {volume.status.phase or 'unknown'}, not Available"
     if volume.storage_class != claim.storage_class:
         yield f"has {f'class {volume.storage_class}' if volume.storage_class else 'no class'}"
-    if volume.size < claim.size:
+    if _is_small(volume, claim):
         sizes = (exact_amount("storage", each.size.value) for each in (volume, claim))
         yield "has {}, {} are wanted".format(*sizes)
     if missing := [mode for mode in wanted.access_modes if mode not in spec.access_modes]:

@@ -43,7 +43,7 @@ class Explaining:
         state, pod, node = self._decision.state, self._decision.pod, self._cache.nodes[node_name]
         try:
             said = plugin.explain(state, pod, self._cache, node, rejection.status)
-            return [_checked(line, str) for line in ([said] if isinstance(said, str) else said)]
+            return [_checked(line, str, "explain") for line in ([said] if isinstance(said, str) else said)]
         except BaseException as error:
             raise_if_interrupted(error)
             return [self._framework.blame(error)]
@@ -56,16 +56,16 @@ class Explaining:
             self._framework.running = plugin
             try:
                 for each in [*plugin.remedies(state, pod, self._cache, rejected)]:
-                    remedy = _checked(each, Remedy)
+                    remedy = _checked(each, Remedy, "remedies")
                     if (edited := remedy.edit(pod)) is not None:  # it may fail, too
-                        _checked(edited, Pod)
+                        _checked(edited, Pod, "a remedy's edit")
                     yield replace(remedy, removed=tuple(map(original, remedy.removed)))
             except BaseException as error:
                 raise_if_interrupted(error)
                 log.warning("%s", self._framework.blame(error))
 
 
-def _checked(said: object, kind: type[T]) -> T:
+def _checked(said: object, kind: type[T], function: str) -> T:
     if not isinstance(said, kind):
-        raise BadAnswerError(f"{short(said)} is not a {kind.__name__}")
+        raise BadAnswerError(f"{function} returned {short(said)}, which is not a {kind.__name__}")
     return said

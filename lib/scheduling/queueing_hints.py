@@ -98,7 +98,9 @@ class QueueingHints:
             return life.group
         try:
             sign = self._signers.get((scheduler_name, name))
-            return sign(life.pod) if sign else life.key
+            signature = sign(life.pod) if sign else life.key
+            hash(signature)
+            return signature
         except BaseException as error:
             raise_if_interrupted(error)
             log.debug("plugin %s failed to sign %s", name, life.pod, exc_info=error)
@@ -128,7 +130,7 @@ class QueueingHints:
         events, claim_hint = self._events.get(rejecting), self._claim_hints.get(rejecting)
         if events is not None and event_of(change) not in events:
             return []
-        if claim_hint and claim_hint.helps_owners_alone(change):
+        if claim_hint and _helps_owners_alone(claim_hint, change):
             owners = self._owners(change.object)
             return [[life] for life in owners if any(listing is index for listing, _ in life.listed)]
         return index.all()
@@ -170,6 +172,15 @@ class QueueingHints:
         if self._hinted:
             self._hinted(name, event_of(change), answer, self._lives.clock() - began)
         return answer != QUEUE_SKIP
+
+
+def _helps_owners_alone(plugin: ClaimHintPlugin, change: AnyChange) -> bool:
+    try:
+        return plugin.helps_owners_alone(change)
+    except BaseException as error:
+        raise_if_interrupted(error)
+        log.exception("plugin %s failed to say whom a change of a claim could help", plugin.name)
+        return False
 
 
 def _is_in_vain(placed: Pod, life: PodLife) -> bool:

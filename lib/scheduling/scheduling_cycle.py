@@ -31,7 +31,7 @@ from lib.scheduling.pod_life import ROOM, Phase, PodLife, pod_key
 from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
 from lib.scheduling.result_cache import PluginGroup, check_scores
 from lib.scheduling.scoring import Scores
-from lib.scheduling.status import Code, Rejection, encodable
+from lib.scheduling.status import BadAnswerError, Code, Rejection, encodable
 
 PREEMPTED_IN_PERMIT = "waiting on permit for pod: preempted"
 PREEMPTED_IN_PRE_BIND = 'running PreBind plugin "{}": preempted by DefaultPreemption'
@@ -339,9 +339,12 @@ def _add_normalized(
     attempt: Attempt, nodes: NodeSlice, scorer: Scorer, raw: Sequence[int], scores: Scores
 ) -> None:
     """Run a plugin's NormalizeScore, if it has one, and add the scores that come of it."""
-    by_node = dict(zip(nodes.pick(attempt.cache.node_names), raw, strict=True))
+    names = nodes.pick(attempt.cache.node_names)
+    by_node = dict(zip(names, raw, strict=True))
     if scorer.normalizer:
         scorer.normalizer.normalize_score(attempt.state, attempt.pod, by_node)
+        if [*by_node] != names:
+            raise BadAnswerError("what normalizes its scores may change them, but add or remove no node")
     final = [*by_node.values()]
     check_scores(final, by_node)
     scores.add(scorer.plugin.name, final, scorer.weight)

@@ -133,6 +133,10 @@ def checked(answer: Status | None) -> Status | None:
     check_texts(answer.reasons, "a reason")
     if not isinstance(answer.lacks, frozenset | set):
         raise BadAnswerError(f"{short(answer.lacks)} is given for lacks, but isn't a set")
+    if not isinstance(answer.limit, int | float):
+        raise BadAnswerError(f"{short(answer.limit)} is given for limit, but isn't a number")
+    if not all(isinstance(each, Assumed | UndoClaim) for each in (*answer.writes, *answer.undo)):
+        raise BadAnswerError(f"{short(answer)} is to write something other than claims and volumes")
     return answer
 
 

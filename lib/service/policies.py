@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from reprlib import repr as short
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.policies.answers import ATTRIBUTES
 from lib.scheduling.policies.class_plugins import read_only
 from lib.scheduling.policies.function_plugins import plugin_of
 from lib.scheduling.status import BadAnswerError, check_texts, encodable
@@ -218,7 +220,12 @@ def _made(kind: type, file: Path) -> Plugin:
         plugin = read_only(kind, METHODS)()
         if not hasattr(plugin, "name"):
             plugin.name = kind.__name__
+        has = [(name, getattr(plugin, name)) for name in ATTRIBUTES if hasattr(plugin, name)]
     except BaseException as error:
         raise_if_interrupted(error)
         raise PolicyError(f"{file}: {kind.__name__}() failed: {describe(error)}") from error
+    for name, value in has:
+        holds, wanted = ATTRIBUTES[name]
+        if not holds(value):
+            raise PolicyError(f"{file}: {kind.__name__}.{name} is {short(value)}, not {wanted}")
     return plugin  # type: ignore[no-any-return]

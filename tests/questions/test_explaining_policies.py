@@ -84,8 +84,15 @@ def test_the_methods_of_a_class(poller: Run, cluster: str, tmp_path: Path) -> No
     ("explain", "said"),
     [
         ("return 1 / 0", "plugin fast failed at fast.py:5 for node n1: ZeroDivisionError: division by zero"),
-        ("return [7]", "plugin fast failed: 7 is not a str"),
+        (
+            "return [7]",
+            "plugin fast failed: explain at fast.py:4 returned [7] for node n1, not a line, or several",
+        ),
         ("exit()", "plugin fast failed at fast.py:5 for node n1: SystemExit: None"),
+        (
+            "return {'a': 1}",
+            "plugin fast failed: explain at fast.py:4 returned {'a': 1} for node n1, not a line, or several",
+        ),
         ("return 'a line'", "a line"),
         ("return None", "n1"),
     ],
@@ -104,7 +111,9 @@ def test_what_an_explanation_says(poller: Run, cluster: str, tmp_path: Path, exp
         ("yield 'a', {'pod': {'spce': {}}}", "ValueError: Pod has no field spce"),
         ("yield 'a', {'spec': {}}", "plugin fast failed: 'a' has spec, and not only pod and nodes"),
         ("yield 'a', {'nodes': {'n9': {}}}", "plugin fast failed: 'a' changes n9: there is no such node"),
-        ("return ['a']", "ValueError: not enough values to unpack"),
+        ("return ['a']", "remedies at fast.py:4 returned 'a' for pod default/web, not words and a patch"),
+        ("return {'a': {}}", "remedies at fast.py:4 returned {'a': {}} for pod default/web, not words"),
+        ("yield 'a', {'nodes': {'n1': 5}}", "returned ('a', {'nodes': {'n1': 5}}) for pod default/web"),
     ],
 )
 def test_remedies_that_fail_are_told_of_beside_the_answer(
@@ -156,4 +165,4 @@ def test_an_edit_that_returns_no_pod_is_told_of(
     done = poller("why", "web", "--from", cluster, "--plugin", policy(tmp_path, source))
     assert done.status == 3
     assert "fits on none of 2 nodes" in done.out
-    assert "plugin Calm failed: 'a loud pod' is not a Pod" in caplog.text
+    assert "plugin Calm failed: a remedy's edit returned 'a loud pod', which is not a Pod" in caplog.text

@@ -438,6 +438,8 @@ def leaves_half_a_character() -> Status:
         (lambda: Status(Code.UNSCHEDULABLE, None), "needs a Code and a tuple of reasons"),  # type: ignore[arg-type]
         (lambda: Status("no"), "needs a Code and a tuple of reasons"),  # type: ignore[arg-type]
         (lambda: Status(Code.UNSCHEDULABLE, lacks="cpu"), "'cpu' is given for lacks, but isn't a set"),  # type: ignore[arg-type]
+        (lambda: wait("soon", limit="5"), "'5' is given for limit, but isn't a number"),  # type: ignore[arg-type]
+        (lambda: wait("soon", writes=["pv"]), "is to write something other than claims and volumes"),  # type: ignore[list-item]
         (fails, "UnprintableError"),
         (leaves_half_a_character, "ValueError: \\ud800"),
         (lambda: sys.exit("enough"), "SystemExit: enough"),

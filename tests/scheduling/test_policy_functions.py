@@ -160,6 +160,15 @@ def test_a_policy_imports_a_file_beside_it_and_hides_no_other_module(tmp_path: P
         ("def annotate(pod, node): return {'a': 1}\ndef score(pod, node): return 1", "a dict of strings"),
         ("def sign(pod): return [1]\ndef score(pod, node): return 1", "text, a number or a tuple of these"),
         ("def normalize(pod, scores): pass\ndef score(pod, node): return 0.5", "a whole number"),
+        (
+            "def normalize(pod, scores): return {n: 1 for n in scores}\ndef score(pod, node): return 1",
+            "normalize at slots.py:1 returned {'n1': 1, 'n2': 1} for pod default/web, not None",
+        ),
+        ("def normalize(pod, scores): scores.clear()\ndef score(pod, node): return 1", "remove no node"),
+        (
+            "def prepare(pods): return len(pods)\ndef score(pod, node): return 1",
+            "prepare at slots.py:1 returned 1",
+        ),
         ("def normalize(pod, scores): pass\ndef score(pod, node): return 101", "score 101 of node n"),
         ("def state(node): return 1 / 0\ndef score(pod, node): return 1", "slots.py:1 for node n"),
         ("def prepare(pods): return 1 / 0\ndef score(pod, node): return 1", "slots.py:1"),

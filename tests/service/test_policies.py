@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -24,13 +25,18 @@ ON_ONE_SERVER = True
 GOOD = "def score(pod, node): return 1\n"
 
 
-def decide(folder: Path, source: str, name: str = "mine") -> Decision:
+TAINTS = ({"key": "gpu"},)
+
+
+def decide(
+    folder: Path, source: str, name: str = "mine", taints: Sequence[dict[str, str]] = TAINTS
+) -> Decision:
     """What the default profile and the policy decide for a pod, with nodes n1 (of rack r1) and n2."""
     file = folder / f"{name}.py"
     file.write_text(source)
     (policy,) = load_policies([file])
     profile = default_profile("my-scheduler", *policy.plugins, weights=policy.weights)
-    nodes = [node("n1", labels={"rack": "r1"}, taints=[{"key": "gpu"}]), node("n2")]
+    nodes = [node("n1", labels={"rack": "r1"}, taints=[*taints]), node("n2")]
     running = [pod("old", requests={"cpu": "1"}, nodeName="n1")]
     return Scheduler(profile, Random(1)).schedule_one(pod("web"), Cache(nodes, running))
 
@@ -161,11 +167,11 @@ class Own:
         ),
         (
             "class F:\n    def filter(self, *_): return True",
-            "plugin F failed: True is neither None nor a Status",
+            "plugin F failed: F.filter at mine.py:2 returned True for node n1, not None or a Status",
         ),
         (
             "class F:\n    def pre_filter(self, *_): return ['n1']",
-            "plugin F failed: ['n1'] is neither None nor",
+            "F.pre_filter at mine.py:2 returned ['n1'], not None, a Status, or a set of names of nodes",
         ),
         (
             "from functools import partial\nscore = partial(lambda x, pod, node: x, 500)",
@@ -204,6 +210,76 @@ def test_an_error_in_a_policy_fails_its_pods_cycle_and_names_the_line(
     decision = decide(tmp_path, source)
     assert decision.outcome == Outcome.ERROR
     assert said in decision.message
+
+
+@pytest.mark.parametrize(
+    ("point", "answer", "said"),
+    [
+        ("pre_filter", "{5}", "returned {5}, not None, a Status, or a set of names of nodes"),
+        ("filter", "'no'", "returned 'no' for node n1, not None or a Status"),
+        ("filter_nodes", "[None]", "returned [None], not a list with an answer for each node"),
+        ("pre_score", "True", "returned True, not None or a Status"),
+        ("score", "'5'", "returned '5' for node n1, not a whole number"),
+        ("score_nodes", "{'n1': 1, 'n2': 1}", "not a list with an answer for each node"),
+        ("annotate", "['x']", "returned ['x'] for node n2, not a dict of strings"),
+        ("reserve", "False", "returned False, not None or a Status"),
+        ("permit", "5", "returned 5, not None or a Status"),
+    ],
+)
+def test_a_method_that_returns_the_wrong_kind_is_named(
+    tmp_path: Path, point: str, answer: str, said: str
+) -> None:
+    decision = decide(
+        tmp_path,
+        f"class F:\n    def {point}(self, *_): return {answer}\n",
+        taints=TAINTS if point == "annotate" else [],
+    )
+    assert decision.outcome == Outcome.ERROR
+    assert f"plugin F failed: F.{point} at mine.py:2 returned" in decision.message
+    assert said in decision.message
+
+
+def test_a_method_of_a_class_that_is_derived_from_one_of_ours_is_named_too(tmp_path: Path) -> None:
+    source = "from lib.scheduling.plugins.node_number import NodeNumber as Base\n"
+    decision = decide(tmp_path, f"{source}class F(Base):\n    def permit(self, *_): return 5\n")
+    assert (
+        decision.message == "plugin NodeNumber failed: F.permit at mine.py:3 returned 5, not None or a Status"
+    )
+
+
+NORMALIZES = "def score(self, *_): return 7\n    def normalize_score(self, state, pod, scores):"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "class F:\n    {}\n        return {{'n1': 5}}",
+            "F.normalize_score at mine.py:3 returned {'n1': 5}, not None",
+        ),
+        ("class F:\n    {}\n        scores.pop('n1')", "may change them, but add or remove no node"),
+        ("class F:\n    {}\n        scores['n1'] = scores.pop('n1')", "but add or remove no node"),
+        ("class F:\n    {}\n        return scores", "web to n"),
+    ],
+)
+def test_what_normalizes_scores_changes_them_in_place(tmp_path: Path, source: str, said: str) -> None:
+    assert said in decide(tmp_path, source.format(NORMALIZES), taints=[]).message
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        (
+            "events_to_register = 'NodeAdd'",
+            "F.events_to_register is 'NodeAdd', not a list of names of events",
+        ),
+        ("reads = 'pods'", "F.reads is 'pods', not DependsOn.NODES or DependsOn.PODS"),
+        ("resources = ['cpu']", "F.resources is ['cpu'], not a dict of weights"),
+    ],
+)
+def test_an_attribute_of_the_wrong_kind_is_named(tmp_path: Path, attribute: str, said: str) -> None:
+    with pytest.raises(PolicyError, match=re.escape(said)):
+        decide(tmp_path, f"class F:\n    {attribute}\n    def filter(self, *_): return None\n")
 
 
 def test_a_slow_call_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -325,3 +401,20 @@ def test_a_plugin_that_fails_in_the_queue_stops_nothing() -> None:
     queue.requeue("uid-of-web", {"Hint"}, "no", now=0)
     queue.apply(Change(Kind.ADDED, node("n1")), now=50)
     assert len(queue.ready(now=50)) == 1
+
+
+def test_a_hint_of_the_wrong_kind_is_named_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "mine.py"
+    methods = ("sign_for_hint(self, pod): return [1]", "helps_owners_alone(self, change): return 1 / 0")
+    hint = "queueing_hint(self, pod, change): return 'yes'"
+    file.write_text("\n    def ".join(["class Hint:", *methods, hint]))
+    (policy,) = load_policies([file])
+    queue = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", *policy.plugins)})
+    queue.apply(Change(Kind.ADDED, pod("web", schedulerName="my-scheduler")), now=0)
+    queue.requeue("uid-of-web", {"Hint"}, "no", now=0)
+    queue.apply(Change(Kind.ADDED, node("n1")), now=50)
+    assert len(queue.ready(now=50)) == 1
+    assert "Hint.queueing_hint at mine.py:4 returned 'yes', not True or False" in caplog.text
+    assert "plugin Hint failed to say whom a change of a claim could help" in caplog.text

@@ -19,6 +19,7 @@ from lib.scheduling.framework.runtime import takes_many
 from lib.scheduling.kept import Follower, Kept
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.policies.answers import checking
 from lib.scheduling.read_only import (
     Place,
     ReadOnly,
@@ -55,26 +56,30 @@ SMALL = 64
 def read_only(kind: type, methods: Iterable[str]) -> type:
     """A policy's class, with methods whose arguments can't be changed.
 
-    A class that is one of poller's plugins, or is derived from one, stays as it is: it needs what poller's
-    plugins need.
+    A class that is one of poller's plugins, or is derived from one, gets poller's own objects: it needs what
+    poller's plugins need. In any class, what comes back is checked.
     """
+    about = {each: getattr(kind, each) for each in ("__module__", "__qualname__", "__doc__")}
+    names = [name for name in methods if callable(getattr(kind, name, None))]
     if any(_is_ours(base) and not getattr(base, "_is_protocol", False) for base in kind.__mro__):
-        return kind
+        own = [name for name in names if not _is_ours(_definer(kind, name))]
+        made = type(kind)(kind.__name__, (kind,), about) if own else kind
+        for name in own:
+            setattr(made, name, checking(kind, name, _function(made, name)))
+        return made
     # What a policy calls `needs` means something else: nothing is looked up for it.
-    about = {
-        "needs": (),
-        "__module__": kind.__module__,
-        "__qualname__": kind.__qualname__,
-        "__doc__": kind.__doc__,
-    }
-    made = type(kind)(kind.__name__, (kind,), about)
-    functions = {name: _function(made, name) for name in methods if callable(getattr(kind, name, None))}
+    made = type(kind)(kind.__name__, (kind,), {"needs": (), **about})
+    functions = {name: checking(kind, name, _function(made, name)) for name in names}
     for name, function in functions.items():
         setattr(made, name, _protecting(function))
     for name in ("filter", "score"):
         if name in functions and not takes_many(kind, name):
             setattr(made, f"{name}_nodes", _for_nodes(functions[name]))
     return made
+
+
+def _definer(kind: type, name: str) -> type:
+    return next(base for base in kind.__mro__ if name in vars(base))
 
 
 def _is_ours(kind: type) -> bool:

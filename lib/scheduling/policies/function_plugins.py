@@ -4,8 +4,6 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from reprlib import repr as short
 from typing import Any
 
 from lib.kube.changes import AnyChange, Kind
@@ -16,6 +14,7 @@ from lib.scheduling.framework.interface import DependsOn, Lines, Plugin, Rejecte
 from lib.scheduling.hints import changed_itself
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.policies.answers import IN_PLACE, SIGNATURE, is_hashable, is_several, wrong
 from lib.scheduling.policies.views import NodeView, PodView
 from lib.scheduling.status import MAX_NODE_SCORE, BadAnswerError, CycleState, Status, unschedulable
 
@@ -45,13 +44,7 @@ class FunctionPolicy:
         return map(NodeView, nodes, nodes.values(self._state)) if self._state else map(NodeView, nodes)
 
     def _bad(self, name: str, answer: object, about: str, wanted: str) -> BadAnswerError:
-        function = inspect.unwrap(self.functions[name])
-        code = getattr(function, "__code__", None)
-        where = f" at {Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
-        own = getattr(function, "__name__", "the function")
-        if answer is None:
-            wanted += "; is there a way through the function without a `return`?"
-        return BadAnswerError(f"{own}{where} returned {short(answer)} {about}, not {wanted}")
+        return wrong(self.functions[name], answer, wanted, about)
 
 
 class _Filter(FunctionPolicy):
@@ -76,7 +69,13 @@ class _Explain(FunctionPolicy):
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """What the function says."""
-        return self.functions["explain"](PodView(pod), self._node(node)) or ()
+        answer = self.functions["explain"](PodView(pod), self._node(node))
+        if answer is None:
+            return ()
+        lines = [answer] if isinstance(answer, str) else [*answer] if is_several(answer) else [None]
+        if all(isinstance(line, str) for line in lines):
+            return filter(None, lines)
+        raise self._bad("explain", answer, f"for node {node.name}", "a line, or several")
 
 
 class _Remedies(_Filter):
@@ -86,7 +85,13 @@ class _Remedies(_Filter):
         """The remedies for the nodes that the policy rejects."""
         view, nodes = PodView(pod), [self._node(node) for node in cache.node_list]
         rejecting = [node for node in nodes if self._status(view, node)]
-        for words, patch in self.functions["remedies"](view, rejecting):
+        answer = self.functions["remedies"](view, rejecting)
+        if not is_several(answer):
+            raise self._bad("remedies", answer, f"for pod {pod}", CHANGES)
+        for change in answer:
+            if not _is_change(change):
+                raise self._bad("remedies", change, f"for pod {pod}", CHANGES)
+            words, patch = change
             if more := patch.keys() - {"pod", "nodes"}:
                 raise BadAnswerError(f"{words!r} has {', '.join(sorted(more))}, and not only pod and nodes")
             of_nodes = patch.get("nodes", {})
@@ -96,6 +101,20 @@ class _Remedies(_Filter):
                 edits.patched(cache.nodes[name].node, fields) for name, fields in of_nodes.items()
             )
             yield Remedy(words, partial(edits.patched, patch=patch.get("pod", {})), changed)
+
+
+CHANGES = 'words and a patch for each change, such as ("without the label a", {"pod": {...}})'
+
+
+def _is_change(change: object) -> bool:
+    if not isinstance(change, tuple) or len(change) != 2:
+        return False
+    words, patch = change
+    if not isinstance(words, str) or not isinstance(patch, dict):
+        return False
+    nodes = patch.get("nodes", {})
+    is_dict = isinstance(nodes, dict)
+    return is_dict and all(isinstance(fields, dict) for fields in [*patch.values(), *nodes.values()])
 
 
 class _Score(FunctionPolicy):
@@ -119,8 +138,10 @@ class _Normalize(FunctionPolicy):
     """`normalize(pod, scores)` changes the scores, by node name, so that they are from 0 to 100."""
 
     def normalize_score(self, _: CycleState, pod: Pod, scores: dict[str, int]) -> None:
-        """Call the function."""
-        self.functions["normalize"](PodView(pod), scores)
+        """Call the function. BadAnswerError when it returns something: that would be lost."""
+        answer = self.functions["normalize"](PodView(pod), scores)
+        if answer is not None and answer is not scores:
+            raise self._bad("normalize", answer, f"for pod {pod}", IN_PLACE)
 
 
 class _Sign(FunctionPolicy):
@@ -131,10 +152,8 @@ class _Sign(FunctionPolicy):
     def sign_pod(self, pod: Pod) -> Hashable:
         """The function's answer. BadAnswerError when it can't be compared, such as a list."""
         answer = self.functions["sign"](PodView(pod))
-        try:
-            hash(answer)
-        except TypeError:
-            raise self._bad("sign", answer, f"for pod {pod}", "text, a number or a tuple of these") from None
+        if not is_hashable(answer):
+            raise self._bad("sign", answer, f"for pod {pod}", SIGNATURE[1])
         return answer  # type: ignore[no-any-return]
 
 
@@ -185,8 +204,10 @@ class _Prepare(FunctionPolicy):
 
     def prepare(self, pods: Iterable[Pod]) -> None:
         """Call the function. A replay does so with the pods that will come."""
+        answer = self.functions["prepare"]([PodView(pod) for pod in pods])
+        if answer is not None:
+            raise self._bad("prepare", answer, "", "None: what it finds out is kept in the file's variables")
         self._is_prepared = True
-        self.functions["prepare"]([PodView(pod) for pod in pods])
 
     def pre_filter(self, _: CycleState, pod: Pod, cache: Cache) -> None:
         """Call the function before the first decision, with the pods on nodes and the one to be placed."""

@@ -16,6 +16,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget, with_parts
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import StorageObject
+from lib.kube.system import MACHINE
 from lib.questions import kubelet
 from lib.questions.device_claims import knows_devices, release_claims
 from lib.questions.errors import CommandLineError
@@ -86,6 +87,7 @@ class Decider:
         scheduler_name: str | None = None,
     ) -> None:
         self.cache = cache_of(snapshot)
+        self.now = snapshot.taken_at or MACHINE.now()
         self.priorities = snapshot.of(PriorityClass)
         self._runtimes = {each.metadata.name: each for each in snapshot.of(RuntimeClass)}
         self._random = random

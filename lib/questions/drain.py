@@ -6,10 +6,10 @@ Sources: staging/src/k8s.io/kubectl/pkg/drain/filters.go; pkg/registry/core/pod/
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from lib.kube.objects import CORDON_TAINT, Node, Pod, PodDisruptionBudget, Taint, with_parts
-from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider, Placed, without_node
 from lib.questions.leaving import leaving_text
 from lib.questions.snapshot import DaemonSet, Snapshot
@@ -304,7 +304,7 @@ class Draining:
         """A pod with its new node, and then those that it preempts with theirs."""
         controller = controller_of(moved.pod)
         if not moved.displaced_by:
-            moved = replace(moved, held_by=_held_by(moved.pod))
+            moved = replace(moved, held_by=_held_by(moved.pod, self._decider.now))
         if controller is None or moved.pod.has_finished or self._is_orphan(moved.pod):
             self.answer.moved.append(moved)
             yield moved
@@ -334,10 +334,10 @@ class Draining:
         return why
 
 
-def _held_by(pod: Pod) -> str:
+def _held_by(pod: Pod, now: datetime) -> str:
     """What keeps a pod from ending."""
     if pod.metadata.deletion_timestamp:
-        return leaving_text(pod, MACHINE.now())
+        return leaving_text(pod, now)
     finalizers = [each for each in pod.metadata.finalizers if each != OF_JOBS]
     what = verb(len(finalizers), "finalizer", "finalizers")
     return f"{what} {listed(finalizers)} must be removed before it is gone" if finalizers else ""

@@ -55,6 +55,7 @@ def as_it_was(file: Path, text: str) -> Snapshot:
             wanted = reading.last_at
     if not found.objects:
         found = reading.snapshot()
+    found.taken_at = reading.began + timedelta(seconds=wanted)
     for gap in reading.gaps:
         if gap.began <= wanted < gap.ended:
             found.note(
@@ -158,7 +159,7 @@ class _Asked:
     @cached_property
     def kind(self) -> bytes:
         """The same for pods that only their names tell apart."""
-        no_name = {"name": "", "uid": "", "creation_timestamp": None}
+        no_name = {"name": "", "uid": "", "creation_timestamp": None, "finalizers": ()}
         return msgspec.json.encode(with_parts(self.pod, metadata=no_name), enc_hook=int)
 
 
@@ -288,9 +289,9 @@ class AskingPast:
         if change.kind == Kind.DELETED:
             if waits:
                 self._over(waits, at, "")
-        elif waits and each.spec.node_name:
+        elif waits and (each.spec.node_name or each.metadata.deletion_timestamp):
             self._over(waits, at, each.spec.node_name)
-        elif not (waits or each.spec.node_name or each.spec.scheduling_gates) and self._covers(each):
+        elif not waits and _can_be_tried(each) and self._covers(each):
             began = at
             if not self._reading.has_begun and each.metadata.creation_timestamp:
                 since_then = each.metadata.creation_timestamp - self._reading.began
@@ -308,6 +309,11 @@ class AskingPast:
             self._asked.append(asked)
         else:
             self._quick += bool(node)
+
+
+def _can_be_tried(pod: Pod) -> bool:
+    """Whether a scheduler may look for a node for a pod."""
+    return not (pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp)
 
 
 Plan = Mapping[float, Mapping[bytes, Sequence[_Asked]]]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from lib.kube.system import MACHINE
 from lib.questions.events import Said
 from lib.questions.leaving import leaving_text
 from lib.questions.pending import Cause, Pending, Uncreated, missing_text
@@ -178,7 +177,7 @@ def _show_leaving(why: Why, out: Printer) -> None:
         out.line(
             f"It fits on {node} when {out.names(pods, 5)} {verb(len(pods), 'is', 'are')} gone:", gap=True
         )
-        out.items(f"{pod}: {leaving_text(pod, MACHINE.now())}" for pod in out.first(pods))
+        out.items(f"{pod}: {leaving_text(pod, why.now)}" for pod in out.first(pods))
         if why.pod.status.nominated_node_name == node:
             out.line(f"{why.pod} is nominated to {node}, and waits for that.")
 

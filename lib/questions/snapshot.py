@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar, cast
 
 import msgspec
@@ -97,12 +98,14 @@ class Snapshot:
     """Objects by kind. forbidden: kinds that may not be listed. notes: lines to print for the user.
 
     finished: pods that have ended, which use nothing of their nodes; as far as they were asked for.
+    taken_at: when the cluster was so; None for now.
     """
 
     objects: dict[type[Object], list[Object]] = field(default_factory=dict)
     finished: list[Pod] = field(default_factory=list)
     forbidden: set[type[Object]] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    taken_at: datetime | None = None
 
     def of(self, kind: type[T]) -> list[T]:
         """All objects of a kind; it is the snapshot's own list."""

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from lib.kube.objects import Event, Pod, PodGroupRef
@@ -41,7 +42,7 @@ class Why:
     would help, if it fits nowhere. said: its scheduler's last message. events_known: whether its events were
     read. to_provision: the claims whose volumes aren't there yet. group: the group with which it is placed;
     rule: when that is. waits_for: if it waits for another pod of the group, why that one has no node.
-    leaving: by node on which it fits once pods have left that are being deleted, these pods.
+    leaving: by node on which it fits once pods have left that are being deleted, these pods. now: the time.
     """
 
     pod: Pod
@@ -58,6 +59,7 @@ class Why:
     rule: str = ""
     waits_for: "Why | None" = None
     leaving: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
+    now: datetime = field(default_factory=MACHINE.now)
 
     @property
     def waits_for_group(self) -> bool:
@@ -118,7 +120,7 @@ class Why:
                 for each in self.suggestions
             ],
             "leaving": {
-                name: {str(pod): leaving_text(pod, MACHINE.now()) for pod in pods}
+                name: {str(pod): leaving_text(pod, self.now) for pod in pods}
                 for name, pods in self.leaving.items()
             },
             "said": self.said,
@@ -216,4 +218,13 @@ def why_nowhere(pod: Pod, decision: Decision, decider: Decider, *, suggestions: 
         each for each in would_help if not each.removed or any(id(pod) not in gone for pod in each.removed)
     ]
     gated = decider.gated(pod)
-    return Why(pod, decision, profile.scheduler_name, "", gated, details, would_help, leaving=leaving)
+    return Why(
+        pod,
+        decision,
+        profile.scheduler_name,
+        gated=gated,
+        details=details,
+        suggestions=would_help,
+        leaving=leaving,
+        now=decider.now,
+    )

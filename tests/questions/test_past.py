@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from questions.test_recording import a_node, a_pod, line, lines
+from questions.test_recording import a_node, a_pod, being_deleted, line, lines
 from questions_harness import Json, Run
 
 
@@ -85,6 +85,31 @@ def test_the_cluster_as_it_was(poller: Run, tmp_path: Path) -> None:
     assert at(45, "drain", "n1")["waves"] >= 1
     done = poller("why", "nobody", "--from", night, "--at", "2026-01-01T00:00:30Z")
     assert "there is no pod nobody" in done.err
+
+
+def test_who_was_being_deleted_makes_room(poller: Run, tmp_path: Path) -> None:
+    night = lines(
+        tmp_path / "night.jsonl",
+        a_node(0, "ADDED", "n1"),
+        a_pod(0, "ADDED", "before", "3", nodeName="n1"),
+        line(0, "BEGIN", time="2026-01-01T00:00:00Z"),
+        a_pod(10, "ADDED", "web", "2"),
+        being_deleted(a_pod(15, "MODIFIED", "before", "3", nodeName="n1")),
+        a_pod(40, "DELETED", "before"),
+        line(60, "END"),
+    )
+
+    def leaving(at: int) -> Json:
+        found: Json = poller(
+            "why", "web", "--from", night, "--at", f"2026-01-01T00:00:{at}Z", "-o", "json"
+        ).json
+        said: Json = found["leaving"]
+        return said
+
+    since = "it is being deleted since 2026-01-01 00:00:10"
+    ends = "may run until 2026-01-01 00:00:40, after 30 s of grace"
+    assert leaving(12) == {}
+    assert leaving(30) == {"n1": {"default/before": f"{since}, and {ends}"}}
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 from cluster import Cluster, Json, eventually
+from objects import read
 from poller_process import run_poller, started
 from questions_harness import Run
 
+from lib.kube.objects import Pod
 from lib.questions.recording.anonymous import Hashing
+from lib.questions.recording.lines import body_of
 from scripts.servers.kubectl import kubectl_proxy
 
 HIDDEN = ["hunter2", "PASSWORD", "a-note", "do-this"]
@@ -229,6 +232,63 @@ def test_pods_run_as_long_as_they_ran(poller: Run, tmp_path: Path) -> None:
     assert found["wait_seconds"]["p50"] == 15.0
     assert found["ended_at_seconds"] == 40.0
     assert found["allocated_percent"]["cpu"] == {"mean": 62.5, "peak": 75.0, "end": 0.0}
+
+
+def being_deleted(pod: Json, at: str = "2026-01-01T00:00:40Z", grace: int = 30) -> Json:
+    """The same, with what is seen of a pod that was deleted so many seconds before."""
+    pod["object"]["metadata"] |= {"deletionTimestamp": at, "deletionGracePeriodSeconds": grace}
+    return pod
+
+
+@pytest.mark.parametrize(("before", "known"), [(False, True), (False, False), (True, True)])
+def test_a_pod_that_is_being_deleted_is_no_victim(
+    poller: Run, tmp_path: Path, before: bool, known: bool
+) -> None:
+    """It leaves by itself, and isn't made again."""
+    low = [a_pod(0 if before else 1, "ADDED", "low", "3", nodeName="n1")]
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        *(low if before else ()),
+        line(0, "BEGIN"),
+        *(() if before else low),
+        *([being_deleted(a_pod(10, "MODIFIED", "low", "3", nodeName="n1"))] if known else ()),
+        a_pod(20, "ADDED", "high", "3", priority=7),
+        a_pod(40, "DELETED", "low"),
+        a_pod(41, "MODIFIED", "high", "3", priority=7, nodeName="n1"),
+        line(60, "END"),
+    )
+    found = figures(poller, trace)
+    assert (found["placed"], found["evictions"]) == ((1 if before else 2), 0) if known else (1, 1)
+    waits = [each["seconds"] for each in found["longest_waits"] if each["pod"] == "default/high"]
+    assert waits == [20.0 if known else 1.0]
+
+
+def test_a_waiting_pod_that_is_deleted_is_tried_no_longer(poller: Run, tmp_path: Path) -> None:
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        line(0, "BEGIN"),
+        a_pod(1, "ADDED", "held", "64"),
+        being_deleted(a_pod(9, "MODIFIED", "held", "64")),
+        a_node(10, "ADDED", "n2", "100"),
+        being_deleted(a_pod(11, "MODIFIED", "held", "64", priority=1)),
+        a_pod(20, "DELETED", "held"),
+        line(30, "END"),
+    )
+    found = figures(poller, trace)
+    assert (found["arrived"], found["placed"], found["gave_up"]) == (1, 0, 1)
+    (wait,) = poller("why", "--from", trace, "-o", "json").json["waits"]
+    assert (wait["seconds"], wait["node"]) == (8.0, None)
+
+
+def test_a_recording_has_when_a_pod_was_deleted_and_what_holds_it() -> None:
+    times = {"deletionTimestamp": "2026-01-01T00:00:40Z", "deletionGracePeriodSeconds": 30}
+    metadata = {"name": "web", **times, "finalizers": ["batch.kubernetes.io/job-tracking"]}
+    deleted = read(Pod, {"metadata": metadata, "spec": {"containers": []}})
+    for metadata in (body_of(deleted)["metadata"], Hashing().body(body_of(deleted))["metadata"]):
+        assert times.items() <= metadata.items()
+        assert metadata["finalizers"] == ["batch.kubernetes.io/job-tracking"]
 
 
 def test_nodes_come_and_go(poller: Run, tmp_path: Path) -> None:

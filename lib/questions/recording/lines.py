@@ -22,7 +22,10 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 LATE = 2.0
 """A watch that was away for more seconds tells the times of what happened so wrong that this is a gap."""
 
-KEPT_METADATA = ("name", "namespace", "uid", "creationTimestamp", "labels", "ownerReferences")
+KEPT_METADATA = (
+    *("name", "namespace", "uid", "creationTimestamp", "labels", "ownerReferences"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds", "finalizers"),
+)
 """The metadata of a pod or a node that is kept. Annotations may hold anything."""
 
 

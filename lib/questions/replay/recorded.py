@@ -49,6 +49,8 @@ class _Seen:
     pod: Pod
     at: float
     placed_at: float = inf
+    deleted_at: float = inf
+    """When it was first seen that it is being deleted."""
 
     @property
     def is_gated(self) -> bool:
@@ -89,9 +91,13 @@ class _Past:
         if is_gone:
             self._gone(key)
         elif key in self._ran:
-            return
+            if pod.metadata.deletion_timestamp and not self._ran[key].metadata.deletion_timestamp:
+                self.events.append((self.last_at, Change(Kind.MODIFIED, pod, self._ran[key])))
+                self._ran[key] = pod
         elif key in self._came:
             seen = self._came[key]
+            if pod.metadata.deletion_timestamp:
+                seen.deleted_at = min(seen.deleted_at, self.last_at)
             if seen.is_gated and not pod.spec.scheduling_gates:
                 seen.pod, seen.at = pod, self.last_at
             if on_node and seen.placed_at == inf:
@@ -104,7 +110,7 @@ class _Past:
                 self.events.append((self.last_at, Change(Kind.ADDED, pod)))
             else:
                 self.snapshot.of(Pod).append(pod)
-        else:
+        elif on_node or not pod.metadata.deletion_timestamp:
             self._came[key] = _Seen(pod, self.last_at, self.last_at if on_node else inf)
 
     def _gone(self, key: str) -> None:
@@ -114,20 +120,21 @@ class _Past:
             if seen.placed_at < inf:
                 waited = seen.placed_at - seen.at
                 began = seen.placed_at if waited > LATENCY else seen.at
-                self._arrived(seen, runs_for=self.last_at - began)
+                grace = max(0.0, self.last_at - max(seen.deleted_at, began))
+                self._arrived(seen, runs_for=self.last_at - began, grace=grace)
             else:
-                self._arrived(seen, leaves_at=self.last_at)
+                self._arrived(seen, leaves_at=min(seen.deleted_at, self.last_at))
         elif pod := self._ran.pop(key, None):
             self.events.append((self.last_at, Change(Kind.DELETED, pod, pod)))
 
-    def _arrived(self, seen: _Seen, runs_for: float = inf, leaves_at: float = inf) -> None:
+    def _arrived(self, seen: _Seen, **ends: float) -> None:
         metadata = seen.pod.metadata
         like = self._like(seen.pod)
-        self.arrivals.append(Arrival(seen.at, metadata.name, like, runs_for, leaves_at, key_of(metadata)))
+        self.arrivals.append(Arrival(seen.at, metadata.name, like, uid=key_of(metadata), **ends))
 
     def _like(self, pod: Pod) -> Pod:
         """The pod without what only it has; one object for all that are alike."""
-        no_name = {"name": "", "uid": "", "creation_timestamp": None}
+        no_name = {"name": "", "uid": "", "creation_timestamp": None, "finalizers": ()}
         like = with_parts(without_node(pod), metadata=no_name)
         return self._kinds.setdefault(msgspec.json.encode(like, enc_hook=int), like)
 

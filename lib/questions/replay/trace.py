@@ -22,7 +22,8 @@ class Arrival:
 
     at: since the trace began. like: a pod of another name, which many arrivals share: a trace may have
     millions. runs_for: how long it runs once it has a node; infinity if it never ends. leaves_at: when it is
-    deleted, whether it has a node or not. uid: the pod's; by default its namespace and name.
+    deleted, whether it has a node or not. grace: for how long it is being deleted until it is gone. uid: the
+    pod's; by default its namespace and name.
     """
 
     at: float
@@ -31,6 +32,7 @@ class Arrival:
     runs_for: float = inf
     leaves_at: float = inf
     uid: str = ""
+    grace: float = 0.0
 
     def pod(self) -> Pod:
         """The pod itself."""

@@ -5,6 +5,7 @@ A second of waiting takes no time.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -89,7 +90,7 @@ class World:
             while self._ends and self._ends[0][0] <= self.now:
                 _, _, key, pod = heappop(self._ends)
                 if self._running.get(key, (None, None))[1] is pod:
-                    self._end(key, evicted=False)
+                    self._end_or_begin_to(key)
                 elif self._waiting.get(key, (None, None, 0))[1] is pod:
                     del self._waiting[key]
                     self._figures.deleted_pod(key, self.now)
@@ -126,12 +127,13 @@ class World:
 
     def _happen(self, change: Change[Node] | Change[Pod]) -> None:
         """A node has changed, or a pod that ran before the trace began. Pods of a node that is gone move."""
-        changed = change.object
+        changed, before = change.object, change.before
         if isinstance(changed, Pod):
-            if change.kind == Kind.ADDED:
-                self._apply(Change(Kind.ADDED, changed))
-            elif self.cache.node_of(changed):  # else it was evicted
+            is_there = self.cache.node_of(changed)  # else it was evicted
+            if is_there and change.kind == Kind.DELETED:
                 self._leave(changed, evicted=False)
+            elif is_there or change.kind == Kind.ADDED:
+                self._apply(Change(change.kind, changed, before if isinstance(before, Pod) else None))
             return
         self._nowhere.clear()
         name = changed.metadata.name
@@ -184,7 +186,7 @@ class World:
             self._apply(Change(Kind.MODIFIED, bound, pod))
             arrival, _, since = self._waiting.pop(uid)
             self._running[uid] = arrival, bound
-            self._end_at(min(self.now + arrival.runs_for, arrival.leaves_at), uid, bound)
+            self._end_at(min(self.now + arrival.runs_for, arrival.leaves_at) - arrival.grace, uid, bound)
             self._figures.placed_pod(arrival, bound, self.now, self.now - since)
             return True
         if decision.outcome == Outcome.WAITING:
@@ -196,7 +198,7 @@ class World:
         self.queue.await_victims(uid, decision.victims)
         if not group_of(pod):
             self._nowhere[self._kind_of(pod)] = why
-        self._evict(decision.victims)
+        self._evict(each for each in decision.victims if not each.metadata.deletion_timestamp)
         return False
 
     def _evict(self, pods: Iterable[Pod]) -> None:
@@ -206,9 +208,21 @@ class World:
             else:  # it ran before the trace began
                 self._leave(pod, evicted=True)
 
+    def _end_or_begin_to(self, key: str) -> None:
+        """A pod's time is up: it has left its node, or is being deleted for as long as that took."""
+        arrival, pod = self._running[key]
+        if not arrival.grace or pod.metadata.deletion_timestamp:
+            self._end(key, evicted=False)
+            return
+        leaving = with_parts(pod, metadata={"deletion_timestamp": datetime.fromtimestamp(self.now, UTC)})
+        self._running[key] = arrival, leaving
+        self._end_at(self.now + arrival.grace, key, leaving)
+        self._apply(Change(Kind.MODIFIED, leaving, pod))
+
     def _end(self, key: str, *, evicted: bool) -> None:
         """A pod has left its node. One that was evicted arrives again now, as its controller would see to."""
         arrival, pod = self._running.pop(key)
+        evicted = evicted and not pod.metadata.deletion_timestamp  # else it left by itself
         self._leave(pod, evicted=evicted)
         if evicted:
             self._figures.placed -= 1

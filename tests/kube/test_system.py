@@ -59,7 +59,7 @@ TYPES = {each for each in FROM_SYSTEM if each.rpartition(".")[2][0].isupper()} |
 ELSEWHERE = {
     ("lib/kube/events.py", "socket.gethostname"),
     ("lib/questions/deciding.py", "random.Random"),  # always with the same seed
-    ("lib/scheduling/devices/explaining.py", "random.Random"),  # always with the same seed
+    ("lib/scheduling/explaining/dynamic_resources.py", "random.Random"),  # always with the same seed
     ("lib/scheduling/handle.py", "random.Random"),  # for options that are only checked
     ("lib/scheduling/plugins/random_score.py", "random.Random"),  # for a user's plugin that makes one
     ("lib/service/telemetry/listen.py", "concurrent.futures.ThreadPoolExecutor"),  # asyncio wants one

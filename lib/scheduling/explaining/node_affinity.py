@@ -5,11 +5,11 @@ from functools import partial
 from lib.kube.objects import Pod
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
+from lib.scheduling.explaining.term_texts import label_said, term_text, why_no_match
 from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import ENFORCED, required_selector, required_terms
 from lib.scheduling.status import CycleState, Status
-from lib.scheduling.term_texts import label_said, term_text, why_no_match
 from lib.scheduling.text import labels_text, requirement_text
 from lib.scheduling.workloads import belongs_to_node
 

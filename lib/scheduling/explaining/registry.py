@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
+from lib.scheduling.explaining.dynamic_resources import DynamicResourcesExplainer
 from lib.scheduling.explaining.inter_pod_affinity import InterPodAffinityExplainer
 from lib.scheduling.explaining.node_affinity import NodeAffinityExplainer
 from lib.scheduling.explaining.node_name import NodeNameExplainer
 from lib.scheduling.explaining.node_ports import NodePortsExplainer
 from lib.scheduling.explaining.node_resources_fit import NodeResourcesFitExplainer
 from lib.scheduling.explaining.node_unschedulable import NodeUnschedulableExplainer
+from lib.scheduling.explaining.node_volume_limits import NodeVolumeLimitsExplainer
 from lib.scheduling.explaining.pod_topology_spread import PodTopologySpreadExplainer
 from lib.scheduling.explaining.taint_toleration import TaintTolerationExplainer
+from lib.scheduling.explaining.volume_binding import VolumeBindingExplainer
+from lib.scheduling.explaining.volume_restrictions import VolumeRestrictionsExplainer
+from lib.scheduling.explaining.volume_zone import VolumeZoneExplainer
 from lib.scheduling.framework.interface import Plugin, Profile
 
 EXPLAINERS: Mapping[str, Plugin] = {
@@ -21,8 +26,13 @@ EXPLAINERS: Mapping[str, Plugin] = {
         NodeAffinityExplainer(),
         NodePortsExplainer(),
         NodeResourcesFitExplainer(),
+        VolumeRestrictionsExplainer(),
+        NodeVolumeLimitsExplainer(),
+        VolumeBindingExplainer(),
+        VolumeZoneExplainer(),
         PodTopologySpreadExplainer(),
         InterPodAffinityExplainer(),
+        DynamicResourcesExplainer(),
     )
 }
 """By plugin. Any other plugin explains itself."""

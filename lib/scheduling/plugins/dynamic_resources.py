@@ -17,7 +17,6 @@ from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import UndoClaim
 from lib.kube.resources import DEVICES
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Lines
 from lib.scheduling.handle import Handle
 from lib.scheduling.hints import changed_itself, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo, described
@@ -181,15 +180,6 @@ class DynamicResources:
         """Don't count the pod's devices any longer. Returns what is to be written to release them."""
         kept: PodDevices | None = state.get(self.name)
         return kept.unreserve() if kept else None
-
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """Which devices are on the node, and why none of them will do."""
-        kept: PodDevices | None = state.get(self.name)
-        if kept is None:
-            return ()
-        from lib.scheduling.devices.explaining import why_no_devices
-
-        return why_no_devices(kept.claims, node, cache.devices)
 
     # --- the binding cycle ------------------------------------------------------------------------------
 

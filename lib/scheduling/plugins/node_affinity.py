@@ -8,14 +8,13 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lib.kube import objects
 from lib.kube.changes import AnyChange
 from lib.kube.label_syntax import problems_of_term, together
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from lib.kube.selectors import matches_node
-from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.hints import fits_now
@@ -23,11 +22,6 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.scoring import normalize_to_largest
 from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable
-
-if TYPE_CHECKING:
-    from lib.scheduling import term_texts
-else:
-    term_texts = Lazy("lib.scheduling.term_texts")
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")

@@ -15,12 +15,10 @@ from lib.kube.resources import VOLUMES
 from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.status import SKIP, CycleState, NodeError, Status, unresolvable, unschedulable
-from lib.scheduling.text import Line, count, names
 from lib.scheduling.volumes.claims import signed_volumes
 
 if TYPE_CHECKING:
@@ -105,23 +103,6 @@ class NodeVolumeLimits:
             raise NodeError(f'running "{self.name}" filter plugin: {on_node.why_not}')
         more = new.not_yet_on(node)
         return TOO_MANY if any(on_node.room(driver) < wanted for driver, wanted in more.items()) else None
-
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """How many volumes the node's drivers can attach, and what takes the places."""
-        if status.reasons != TOO_MANY.reasons:
-            return
-        new: NewVolumes = state[self.name]
-        on_node = new.attached.on(node)
-        for driver, wanted in new.not_yet_on(node).items():
-            if (free := on_node.room(driver)) >= wanted:
-                continue
-            takers = [*attached.takers(driver, node, cache.storage)]
-            taken = f": {names(takers)}" if takers else ""
-            limit = on_node.limits[driver]
-            words = f"driver {driver} attaches no more than {count(limit, 'volume')} here{taken}"
-            numbers = {"driver": driver, "needs": wanted, "has": limit, "free": free}
-            held_by = {holder: many for taker in takers for holder, many in taker.numbers["held_by"].items()}
-            yield Line(words, resource="volumes", held_by=held_by, **numbers)
 
 
 def _takes_more(before: CSINode, now: CSINode) -> bool:

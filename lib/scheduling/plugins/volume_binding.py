@@ -22,7 +22,6 @@ from lib.kube.storage import (
 )
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
@@ -32,11 +31,10 @@ from lib.scheduling.storage import Storage
 from lib.scheduling.volumes.claims import has_claims, signed_volumes, why_not_usable
 
 if TYPE_CHECKING:
-    from lib.scheduling.volumes import binder, explaining, in_reach
+    from lib.scheduling.volumes import binder, in_reach
     from lib.scheduling.volumes.binder import PodClaims, PodVolumes
 else:
-    binder, explaining = Lazy("lib.scheduling.volumes.binder"), Lazy("lib.scheduling.volumes.explaining")
-    in_reach = Lazy("lib.scheduling.volumes.in_reach")
+    binder, in_reach = Lazy("lib.scheduling.volumes.binder"), Lazy("lib.scheduling.volumes.in_reach")
 
 COMPARISONS_PER_CLAIM = 5
 """To find a volume for a claim takes as long as so many comparisons."""
@@ -156,10 +154,6 @@ class VolumeBinding:
             kept.by_node[node.name] = volumes
             return None
         return unresolvable(*volumes)
-
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """The volume that can't be reached from the node, or the claim that can't get a volume there."""
-        return explaining.why_not(pod, cache.storage, node, status.reasons)
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]

@@ -14,14 +14,12 @@ from lib.kube.resources import VOLUMES
 from lib.kube.storage import PersistentVolumeClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.disks import clashing_disks, disks_of
-from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import add
 from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable, unschedulable
-from lib.scheduling.text import names, verb
-from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims, signed_volumes
+from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, has_claims, signed_volumes
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 IN_USE = unschedulable(
@@ -82,23 +80,6 @@ class VolumeRestrictions:
         if not node.disks.keys().isdisjoint(clashing_disks(pod)):
             return DISK_CONFLICT
         return IN_USE if state[self.name] else None
-
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """The pods that use a ReadWriteOncePod claim."""
-        if status.reasons != IN_USE.reasons:
-            return
-        for claim in existing_claims(pod, cache.storage):
-            if ONE_POD in claim.spec.access_modes:
-                users = [
-                    str(other)
-                    for node_info in cache.nodes.values()
-                    for other in node_info.pods
-                    if other.metadata.namespace == pod.metadata.namespace
-                    and claim.metadata.name in {used.name for used in claim_names(other)}
-                ]
-                if users:
-                    has = verb(len(users), "has", "have")
-                    yield f"claim {claim} is for one pod alone, and {names(users)} {has} it"
 
 
 def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:

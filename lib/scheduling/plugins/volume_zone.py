@@ -17,12 +17,10 @@ from lib.kube.storage import (
     StorageClass,
 )
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import SKIP, CycleState, Status, unresolvable
-from lib.scheduling.text import names
-from lib.scheduling.volumes.claims import claim_names, existing_claims, signed_volumes
+from lib.scheduling.volumes.claims import claim_names, signed_volumes
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 
@@ -98,13 +96,6 @@ class VolumeZone:
                 return CONFLICT
         return None
 
-    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
-        """The zones of the pod's volumes."""
-        for claim in existing_claims(pod, cache.storage):
-            volume = cache.storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-            if volume and (where := _zones(volume)):
-                yield f"volume {volume.metadata.name} of claim {claim} is in {where}"
-
 
 def _topologies(pod: Pod, name: str, cache: Cache) -> list[Topology] | Status:
     """The topologies of a claim's volume, if it has one; or why the pod can't be scheduled."""
@@ -138,8 +129,3 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
         if values is not None and all(zones):
             topologies.append((label, frozenset(zones)))
     return topologies
-
-
-def _zones(volume: PersistentVolume) -> str:
-    said = volume.metadata.labels.items()
-    return names([f"{key}={value}" for key, value in said if "zone" in key or "region" in key])

@@ -1,14 +1,18 @@
-"""Why a pod's volumes keep it from a node, for people who ask `why`."""
+"""Which volume can't be reached from a node, or which claim can't get a volume there."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from lib.kube.objects import NodeSelectorTerm, Pod, Requirement
 from lib.kube.selectors import matches_node
 from lib.kube.storage import NO_PROVISIONER, SELECTED_NODE, PersistentVolumeClaim, TopologySelectorTerm
+from lib.scheduling.cache import Cache
+from lib.scheduling.explaining.nearly_fitting import MOST_NAMED, nearly_fitting, storage_line
+from lib.scheduling.explaining.term_texts import term_text, why_no_match
+from lib.scheduling.framework.interface import Lines
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import CycleState, Status
 from lib.scheduling.storage import Storage
-from lib.scheduling.term_texts import term_text, why_no_match
 from lib.scheduling.text import Line, exact_amount, listed
 from lib.scheduling.volumes.binder import (
     AFFINITY,
@@ -21,30 +25,32 @@ from lib.scheduling.volumes.binder import (
 )
 from lib.scheduling.volumes.claims import existing_claims
 from lib.scheduling.volumes.matching import allows, reaches
-from lib.scheduling.volumes.nearly import MOST_NAMED, nearly_fitting, storage_line
 
 
-def why_not(pod: Pod, storage: Storage, node: NodeInfo, reasons: Collection[str]) -> Iterator[str]:
-    """The volume that can't be reached from a node, or the claim that can't get a volume there.
+class VolumeBindingExplainer:
+    """Explains VolumeBinding."""
 
-    reasons: VolumeBinding's.
-    """
-    for claim in existing_claims(pod, storage):
-        volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-        if volume and AFFINITY in reasons:
-            required = volume.required_nodes
-            if required and not matches_node(required, node.node):
-                for term in required.node_selector_terms:
-                    needs = f"volume {volume.metadata.name} of claim {claim} needs {term_text(term)}"
-                    yield f"{needs}: {why_no_match(term, node)}"
-        elif not claim.spec.volume_name and UNBOUND_IMMEDIATE in reasons:
-            if not is_delayed(claim, storage):
-                yield from _why_no_volume_yet(claim, storage)
-        elif not claim.spec.volume_name and (NO_VOLUMES in reasons or NO_SPACE in reasons):
-            reason = NO_VOLUMES if NO_VOLUMES in reasons else NO_SPACE
-            yield from _why_no_volume_on(claim, node, storage, reason)
-        elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in reasons:
-            yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
+    name = "VolumeBinding"
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The volume that can't be reached from the node, or the claim that can't get a volume there."""
+        storage, reasons = cache.storage, status.reasons
+        for claim in existing_claims(pod, storage):
+            volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+            if volume and AFFINITY in reasons:
+                required = volume.required_nodes
+                if required and not matches_node(required, node.node):
+                    for term in required.node_selector_terms:
+                        needs = f"volume {volume.metadata.name} of claim {claim} needs {term_text(term)}"
+                        yield f"{needs}: {why_no_match(term, node)}"
+            elif not claim.spec.volume_name and UNBOUND_IMMEDIATE in reasons:
+                if not is_delayed(claim, storage):
+                    yield from _why_no_volume_yet(claim, storage)
+            elif not claim.spec.volume_name and (NO_VOLUMES in reasons or NO_SPACE in reasons):
+                reason = NO_VOLUMES if NO_VOLUMES in reasons else NO_SPACE
+                yield from _why_no_volume_on(claim, node, storage, reason)
+            elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in reasons:
+                yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
 
 
 def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[str]:

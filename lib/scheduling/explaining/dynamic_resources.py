@@ -1,4 +1,4 @@
-"""Says what a claim's requests would find on a node: which devices are there, and why not these."""
+"""What the requests of a pod's claims find on a node: which devices are there, and why not these."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,20 @@ from lib.kube.devices import (
     ExactDeviceRequest,
     ResourceClaim,
 )
+from lib.kube.objects import Pod
 from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches_node
+from lib.scheduling.cache import Cache
 from lib.scheduling.devices.allocator import AllocationError, Allocator, is_tolerated
 from lib.scheduling.devices.cluster_devices import ClusterDevices
 from lib.scheduling.devices.constraints import attribute_of
 from lib.scheduling.devices.consumption import Counters, as_binary, what_lacks
+from lib.scheduling.devices.pod_devices import PodDevices
 from lib.scheduling.devices.pools import DeviceId, Pool, PoolDevice
 from lib.scheduling.devices.selectors import SelectorError
+from lib.scheduling.framework.interface import Lines
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import CycleState, Status
 from lib.scheduling.text import Line, count, listed, verb
 
 MOST_STEPS = 5000
@@ -38,8 +43,20 @@ MOST_VALUES = 5
 """At most so many values of an attribute are named."""
 
 
-def why_no_devices(claims: Sequence[ResourceClaim], node: NodeInfo, devices: ClusterDevices) -> Iterator[str]:
-    """A line for each request of the claims, or for each claim that has devices elsewhere."""
+class DynamicResourcesExplainer:
+    """Explains DynamicResources."""
+
+    name = "DynamicResources"
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """A line for each request of the pod's claims, or for each claim that has devices elsewhere."""
+        kept: PodDevices | None = state.get(self.name)
+        return _why_no_devices(kept.claims, node, cache.devices) if kept else ()
+
+
+def _why_no_devices(
+    claims: Sequence[ResourceClaim], node: NodeInfo, devices: ClusterDevices
+) -> Iterator[str]:
     can_each = True
     for claim in claims:
         where = claim.status.allocation.node_selector if claim.status.allocation else None

@@ -45,8 +45,8 @@ def place(poller: Poller) -> None:
 
 def finish(poller: Poller, completed: Iterable[Completed]) -> None:
     """Handle each result: lead its pod to the next phase of its life."""
-    for each in completed:
-        decision, result, lives, now = each.decision, each.result, poller.lives, poller.now()
+    for written in completed:
+        decision, result, lives, now = written.decision, written.result, poller.lives, poller.now()
         uid = decision.pod.metadata.uid
         if result == Result.BOUND:
             poller.report.bound(decision)
@@ -61,21 +61,21 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.UNSCHEDULABLE:
             poller.try_later(decision)
         elif result == Result.FAILED:
-            poller.report.not_bound(decision, each.error)
+            poller.report.not_bound(decision, written.error)
             poller.try_later(poller.follow_up.free(decision))
         elif result == Result.DOUBTFUL:  # it may be bound, so its room stays reserved until it is looked up
-            poller.report.not_bound(decision, each.error)
+            poller.report.not_bound(decision, written.error)
             lives.doubt(uid, now)
             poller.try_later(decision)
         elif result == Result.TAKEN:
-            poller.report.taken(decision, each.why)
-            poller.follow_up.taken(decision.pod, each.now)
+            poller.report.taken(decision, written.why)
+            poller.follow_up.taken(decision.pod, written.now)
         elif result == Result.NOT_SENT:  # tried again at the next tick
             poller.follow_up.free(decision)
         elif result == Result.FOUND:
-            poller.follow_up.found(decision.pod, each.now)
+            poller.follow_up.found(decision.pod, written.now)
         elif result == Result.NOT_FOUND_OUT:
-            poller.look_up_later(each)
+            poller.look_up_later(written)
         elif result == Result.NOT_RECORDED:
             poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
 

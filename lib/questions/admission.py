@@ -61,10 +61,14 @@ class Admission:
     """Completes and checks new pods, as far as the cluster's objects say how."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._priorities = {each.metadata.name: each for each in snapshot.of(PriorityClass)}
-        self._runtimes = {each.metadata.name: each for each in snapshot.of(RuntimeClass)}
+        self._priorities = {
+            priority_class.metadata.name: priority_class for priority_class in snapshot.of(PriorityClass)
+        }
+        self._runtimes = {
+            runtime_class.metadata.name: runtime_class for runtime_class in snapshot.of(RuntimeClass)
+        }
         self._limits = snapshot.of(LimitRange)
-        self._namespaces = {each.metadata.name for each in snapshot.of(Namespace)}
+        self._namespaces = {namespace.metadata.name for namespace in snapshot.of(Namespace)}
         self._quotas = Quotas(snapshot.of(ResourceQuota))
         self._charged: dict[Workload, Charged] = {}
 
@@ -93,15 +97,15 @@ class Admission:
             containers = spec.get(key) or []
             if not isinstance(containers, list):
                 raise QuestionError(f"{where}: spec.{key} is not a list")
-            spec[key] = [as_dict(each, where) for each in containers]
-            for each in spec[key]:
-                resources = as_dict(each.get("resources"), where)
+            spec[key] = [as_dict(container, where) for container in containers]
+            for container in spec[key]:
+                resources = as_dict(container.get("resources"), where)
                 for name in ("limits", "requests"):
                     resources[name] = as_dict(resources.get(name), where)
-                each["resources"] = resources
+                container["resources"] = resources
                 set_defaults(resources, limits)
                 if spec.get("hostNetwork"):
-                    for port in each.get("ports") or ():
+                    for port in container.get("ports") or ():
                         port["hostPort"] = port.get("hostPort") or port.get("containerPort") or 0
         added = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in DEFAULT_TOLERATIONS]
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
@@ -111,8 +115,8 @@ class Admission:
         name = spec.get("priorityClassName")
         found: PriorityClass | None
         if not name:
-            usual = [each for each in self._priorities.values() if each.global_default]
-            found = min(usual, key=lambda each: each.value, default=NO_PRIORITY_CLASS)
+            usual = [priority for priority in self._priorities.values() if priority.global_default]
+            found = min(usual, key=lambda priority: priority.value, default=NO_PRIORITY_CLASS)
         elif name in SYSTEM_PRIORITIES:
             found = PriorityClass(ObjectMeta(name=name), SYSTEM_PRIORITIES[name])
         else:
@@ -157,9 +161,10 @@ def not_asked(workloads: Iterable[Workload], snapshot: Snapshot, why: str) -> Se
     """What isn't known of some workloads, if the API server can't be asked."""
     said = ServerSaid()
     enforced = {
-        each.metadata.name: each.metadata.labels.get(SECURITY_LEVEL, "") for each in snapshot.of(Namespace)
+        namespace.metadata.name: namespace.metadata.labels.get(SECURITY_LEVEL, "")
+        for namespace in snapshot.of(Namespace)
     }
-    for namespace in dict.fromkeys(each.namespace for each in workloads):
+    for namespace in dict.fromkeys(workload.namespace for workload in workloads):
         if enforced.get(namespace, "") not in ("", "privileged"):
             said.unsure = True
             said.unknown.append(

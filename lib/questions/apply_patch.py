@@ -43,15 +43,15 @@ def _patch(new: Any, last: Any, field: str = "", *, strategic: bool) -> Any:
         before = last if isinstance(last, dict) else {}
         found = {
             **dict.fromkeys(before.keys() - new.keys()),
-            **{key: _patch(each, before.get(key), key, strategic=strategic) for key, each in new.items()},
+            **{key: _patch(value, before.get(key), key, strategic=strategic) for key, value in new.items()},
         }
         return {**found, "$retainKeys": [*new]} if strategic and field in ONE_OF else found
     if strategic and isinstance(new, list) and (key := MERGE_KEYS.get(field)):
         items, before = _by_key(new, key), _by_key(last, key)
-        gone = [{key: each, "$patch": "delete"} for each in before if each not in items]
+        gone = [{key: name, "$patch": "delete"} for name in before if name not in items]
         is_one_of = ONE_OF[0] if field == "volumes" else ""
         return [
-            *(_patch(each, before.get(name), is_one_of, strategic=True) for name, each in items.items()),
+            *(_patch(item, before.get(name), is_one_of, strategic=True) for name, item in items.items()),
             *gone,
         ]
     return new
@@ -59,4 +59,4 @@ def _patch(new: Any, last: Any, field: str = "", *, strategic: bool) -> Any:
 
 def _by_key(items: Any, key: str) -> dict[str, Json]:
     many: Sequence[Any] = items if isinstance(items, list) else ()
-    return {str(each.get(key)): each for each in many if isinstance(each, dict)}
+    return {str(item.get(key)): item for item in many if isinstance(item, dict)}

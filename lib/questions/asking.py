@@ -249,7 +249,7 @@ class Common:
     @property
     def recording(self) -> Path | None:
         """The recording that is asked, if --from names one. typer.BadParameter if it names more."""
-        recordings = [each for each in self.from_file or () if is_recording(each)]
+        recordings = [file for file in self.from_file or () if is_recording(file)]
         if recordings and len(self.from_file or ()) > 1:
             raise typer.BadParameter(
                 f"--from {recordings[0]}: a recording can't be combined with other files"
@@ -325,11 +325,11 @@ class Common:
         profiles = profiles_for(read, Asked(first, policies=policies), Handle(random), problems, config)
         if first:
             others = profiles_for(read, Asked(policies=policies), Handle(random))
-            profiles += [each for each in others if each.scheduler_name != first]
+            profiles += [profile for profile in others if profile.scheduler_name != first]
         return Decider(snapshot, profiles, random, self.scheduler_name)
 
 
 def complain(command: str, *lines: str) -> None:
     """Print on standard error what is wrong, and in which command."""
-    for each in lines:
-        typer.echo(f"{command}: {escaped(each)}", err=True)
+    for line in lines:
+        typer.echo(f"{command}: {escaped(line)}", err=True)

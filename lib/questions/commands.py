@@ -100,8 +100,8 @@ def ask_why(
     wanted = parse_selector(selector)
     with common.api() as api:
         snapshot = common.read(api)
-        pods = [each for each in find_pods(snapshot, meant) if selects(wanted, each.metadata.labels)]
-        waiting = [each for each in pods if not each.spec.node_name]
+        pods = [pod for pod in find_pods(snapshot, meant) if selects(wanted, pod.metadata.labels)]
+        waiting = [pod for pod in pods if not pod.spec.node_name]
         if api:
             look_up_controllers(api, snapshot, waiting)
         uncreated = read_uncreated(api, snapshot, meant) if api and not selector else []
@@ -139,8 +139,8 @@ def _why_one(common: Common, meant: Subject) -> Verdict:
         decider = common.decider(snapshot)
         if api:
             claims = existing_claims(asked, decider.cache.storage)
-            for each in (asked, *(claim for claim in claims if not claim.spec.volume_name)):
-                read_events(api, snapshot, each)
+            for about in (asked, *(claim for claim in claims if not claim.spec.volume_name)):
+                read_events(api, snapshot, about)
     return common.show(snapshot, why(asked, snapshot, decider), show_why)
 
 
@@ -150,13 +150,13 @@ def _asked_of(
     """The workloads of manifests, the cluster with all other objects of theirs, and what the server said."""
     objects = read_manifests(manifests.names(), common.usual_namespace)
     if unversioned := [
-        f"{named(each)}: it has no apiVersion" for each in objects if not each.get("apiVersion")
+        f"{named(manifest)}: it has no apiVersion" for manifest in objects if not manifest.get("apiVersion")
     ]:
         raise QuestionError(*unversioned)
     with common.api() as api:
         snapshot = common.read(api, manifests=True)
         if api:
-            if any(each in str(objects) for each in (POD_GROUP, "schedulingGroup")):
+            if any(mark in str(objects) for mark in (POD_GROUP, "schedulingGroup")):
                 look_up_pod_groups(api, snapshot)
             if may_need_devices(list(objects)):
                 look_up_devices(api, snapshot)
@@ -169,7 +169,7 @@ def _asked_of(
         else:
             said = not_asked(workloads, snapshot, "the cluster is read from a file")
     heard_of = " ".join(said.unknown)
-    said.unknown += [each for name, each in custom_resources(objects) if name not in heard_of]
+    said.unknown += [said for name, said in custom_resources(objects) if name not in heard_of]
     return workloads, snapshot, said
 
 
@@ -225,7 +225,7 @@ def ask_drain(
     """
     with common.api() as api:
         snapshot = common.read(api)
-        nodes = [each.metadata.name for each in nodes_named(snapshot, node)]
+        nodes = [found.metadata.name for found in nodes_named(snapshot, node)]
         if api:
             look_up_for_drain(api, snapshot, nodes)
     return common.ask(

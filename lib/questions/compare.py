@@ -68,14 +68,14 @@ class Comparison:
     def verdict(self) -> Verdict:
         """Whether all put each pod on the same node."""
         first, *others = self.results
-        return verdict(not any(differing(first, each) for each in others))
+        return verdict(not any(differing(first, other) for other in others))
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer, but for the verdict."""
         first, *others = self.results
         return {
-            "configs": [each.as_json() for each in self.results],
-            "differing": {each.name: differing(first, each) for each in others},
+            "configs": [result.as_json() for result in self.results],
+            "differing": {other.name: differing(first, other) for other in others},
         }
 
 
@@ -114,6 +114,6 @@ class Replacing:
             yield str(pod)
         usages = [usage_of(node, BALANCED) for node in self._decider.cache.nodes.values()]
         for name in BALANCED:
-            shares = [each.requested[name] / most for each in usages if (most := each.capacity[name])]
+            shares = [usage.requested[name] / most for usage in usages if (most := usage.capacity[name])]
             result.mean[name] = round(fmean(shares), 4) if shares else 0.0
             result.imbalance[name] = round(pstdev(shares), 4) if shares else 0.0

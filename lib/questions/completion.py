@@ -41,9 +41,9 @@ def complete(context: typer.Context) -> None:
         found, then = _candidates(context, before, last)
     except (QuestionError, ApiError, typer.BadParameter):
         found, then = [], FAILED
-    for each in found:
-        if each.startswith(last):
-            typer.echo(escaped(each))
+    for one in found:
+        if one.startswith(last):
+            typer.echo(escaped(one))
     typer.echo(then)
 
 
@@ -52,14 +52,14 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
     verb = next((word for word in before if word in verbs), None)
     if verb is None:
         root = context.find_root().command.params
-        own = [name for each in root for name in each.opts if name.startswith("--")]
+        own = [name for parameter in root for name in parameter.opts if name.startswith("--")]
         return (own if last.startswith("-") else list(verbs)), NO_FILES
     common = _common(context, verbs[verb], [word for word in before if word != verb])
     match before[-1]:
         case "-f" | "--filename" | "--from" | "--config" | "--plugin":
             return [], FILES
         case "-o" | "--output":
-            return [each.value for each in AnswerFormat], NO_FILES
+            return [form.value for form in AnswerFormat], NO_FILES
         case "--like" | "--remove":
             return list(_nodes(common)), NO_FILES
         case "--label":
@@ -69,7 +69,9 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
         case "-n" | "--namespace":
             return list(_namespaces(common)), NO_FILES
     if last.startswith("-"):
-        return [name for each in verbs[verb].params for name in each.opts if name.startswith("--")], NO_FILES
+        return [
+            name for parameter in verbs[verb].params for name in parameter.opts if name.startswith("--")
+        ], NO_FILES
     match verb:
         case "why":
             return list(_pods(common, last)), IN_ORDER
@@ -83,14 +85,14 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
 def _verbs(context: typer.Context) -> dict[str, TyperCommand]:
     """The verbs of the command line, by name."""
     commands: dict[str, TyperCommand] = getattr(context.find_root().command, "commands", {})
-    return {name: each for name, each in commands.items() if not each.hidden}
+    return {name: command for name, command in commands.items() if not command.hidden}
 
 
 def _common(context: typer.Context, verb: TyperCommand, words: Sequence[str]) -> Common:
     """The options in an incomplete command line that say which cluster is asked."""
     with verb.make_context(verb.name, [*words], parent=context, resilient_parsing=True) as parsed:
         given: dict[str, Any] = {name: parsed.params.get(name) for name in OF_CLUSTER}
-        given["from_file"] = [Path(each) for each in given["from_file"] or ()]
+        given["from_file"] = [Path(file) for file in given["from_file"] or ()]
         return Common(cast(typer.Context, parsed), **given)
 
 
@@ -117,10 +119,10 @@ def _labels(common: Common, last: str) -> set[str]:
     node, colon, label = last.partition(":")
     key, equals, _ = label.partition("=")
     if equals:
-        return {f"{node}:{key}={found}" for each in nodes if (found := each.metadata.labels.get(key))}
+        return {f"{node}:{key}={found}" for info in nodes if (found := info.metadata.labels.get(key))}
     if colon:
-        return {f"{node}:{found}=" for each in nodes for found in each.metadata.labels}
-    return {f"{each.metadata.name}:" for each in nodes}
+        return {f"{node}:{found}=" for info in nodes for found in info.metadata.labels}
+    return {f"{node.metadata.name}:" for node in nodes}
 
 
 def _taints(common: Common, last: str) -> set[str]:
@@ -128,16 +130,16 @@ def _taints(common: Common, last: str) -> set[str]:
     nodes = _list(common, Node, NODES.path)
     node, colon, taint = last.partition(":")
     if not colon:
-        return {f"{each.metadata.name}:" for each in nodes}
+        return {f"{node.metadata.name}:" for node in nodes}
     key, effect, _ = taint.partition(":")
     if effect:
-        return {f"{node}:{key}:{each}" for each in EFFECTS}
-    return {f"{node}:{taint_text(each)}" for info in nodes for each in info.spec.taints}
+        return {f"{node}:{key}:{effect}" for effect in EFFECTS}
+    return {f"{node}:{taint_text(taint)}" for info in nodes for taint in info.spec.taints}
 
 
 def _namespaces(common: Common) -> Iterator[str]:
     """All namespaces."""
-    return (each.metadata.name for each in _list(common, Namespace, NAMESPACES.path))
+    return (namespace.metadata.name for namespace in _list(common, Namespace, NAMESPACES.path))
 
 
 def _list(common: Common, kind: type[T], path: str) -> list[T]:

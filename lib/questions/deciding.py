@@ -89,9 +89,11 @@ class Decider:
         self.cache = cache_of(snapshot)
         self.now = snapshot.taken_at or MACHINE.now()
         self.priorities = snapshot.of(PriorityClass)
-        self._runtimes = {each.metadata.name: each for each in snapshot.of(RuntimeClass)}
+        self._runtimes = {
+            runtime_class.metadata.name: runtime_class for runtime_class in snapshot.of(RuntimeClass)
+        }
         self._random = random
-        self._profiles = {each.scheduler_name: each for each in profiles}
+        self._profiles = {profile.scheduler_name: profile for profile in profiles}
         self._first = profiles[0]
         if scheduler_name:
             if scheduler_name not in self._profiles:
@@ -99,7 +101,7 @@ class Decider:
                 raise CommandLineError(f"there is no profile {scheduler_name}; there are: {known}")
             self._first = self._profiles[scheduler_name]
             self._profiles = {scheduler_name: self._first}
-        self._gates = {each.scheduler_name: each.with_point(PreEnqueuePlugin) for each in profiles}
+        self._gates = {profile.scheduler_name: profile.with_point(PreEnqueuePlugin) for profile in profiles}
         self._schedulers: dict[tuple[str, bool, bool], Scheduler] = {}
 
     def profile_of(self, pod: Pod) -> Profile:
@@ -133,7 +135,7 @@ class Decider:
         """A block in which pods have a node each, if they fit without preemption. Yields how many do."""
         with self._undoing([*pods]) as decisions:
             decisions += map(self.place_alone, pods)
-            yield sum(each.outcome in PLACED for each in decisions)
+            yield sum(decision.outcome in PLACED for decision in decisions)
 
     def fitting(self, pod: Pod) -> list[str]:
         """The nodes on which a pod fits now, without preemption."""
@@ -190,7 +192,7 @@ class Decider:
                     self._explainer(decision.pod).unreserve_and_forget(decision, self.cache)
             for pod, node_name in zip(pods, nominated, strict=True):
                 nominator.add(pod, node_name)
-            victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
+            victims = (pod for decision in decisions for pod in (*decision.victims, *decision.preempted_held))
             self.cache.lives.spare(pod for pod in victims if pod_key(pod) not in leaving)
 
     # --- decisions that are kept ------------------------------------------------------------------------
@@ -202,7 +204,7 @@ class Decider:
         """
         for pod in batch:
             if gated := self.gated(pod):
-                return [self._gated(each, gated) for each in batch]
+                return [self._gated(pod, gated) for pod in batch]
         schedulers = {pod.spec.scheduler_name: self._scheduler(pod, preempts=preempts) for pod in batch}
         return schedule_pod_group(batch, self.cache, schedulers)
 
@@ -218,10 +220,10 @@ class Decider:
         False if a plugin isn't one of poller's: it may compare nodes.
         """
         spec, plugins = pod.spec, self.profile_of(pod).plugins
-        own = all(type(each).__module__.startswith("lib.scheduling.plugins.") for each in plugins)
-        defaults = (each.default_constraints for each in plugins if isinstance(each, PodTopologySpread))
+        own = all(type(plugin).__module__.startswith("lib.scheduling.plugins.") for plugin in plugins)
+        defaults = (plugin.default_constraints for plugin in plugins if isinstance(plugin, PodTopologySpread))
         constraints = (*spec.topology_spread_constraints, *chain.from_iterable(defaults))
-        spreads = any(each.when_unsatisfiable == "DoNotSchedule" for each in constraints)
+        spreads = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
         by_others = spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity
         alone = group_of(pod) is None and not (spec.volumes and has_claims(pod))
         by_devices = spec.resource_claims or (self.cache.classes_by_resource and may_need_devices(pod))
@@ -266,7 +268,7 @@ class Decider:
         return Attempt(pod, self.cache).decide(Outcome.UNSCHEDULABLE, why)
 
     def _may_preempt(self, pod: Pod) -> bool:
-        has_it = any(isinstance(each, DefaultPreemption) for each in self.profile_of(pod).plugins)
+        has_it = any(isinstance(plugin, DefaultPreemption) for plugin in self.profile_of(pod).plugins)
         return has_it and pod.spec.preemption_policy != "Never" and self.cache.looked_up.budgets is not None
 
     def _explainer(self, pod: Pod) -> Scheduler:
@@ -306,7 +308,7 @@ class Decider:
         unprotected = {}
         for pod in pods:
             if full := tuple(
-                str(each) for each in self.guards_of(pod) if not each.status.disruptions_allowed
+                str(budget) for budget in self.guards_of(pod) if not budget.status.disruptions_allowed
             ):
                 unprotected[str(pod)] = full
             self.remove(pod)
@@ -315,7 +317,7 @@ class Decider:
 
     def guards_of(self, pod: Pod) -> list[PodDisruptionBudget]:
         """The disruption budgets that the API server asks before it evicts a pod."""
-        return [each for each in self.cache.looked_up.budgets or () if guards(each, pod)]
+        return [budget for budget in self.cache.looked_up.budgets or () if guards(budget, pod)]
 
     def recover(self, pods: Iterable[Pod]) -> None:
         """Give pods that have left back to their disruption budgets: others run in their place."""
@@ -324,7 +326,7 @@ class Decider:
 
     def _charge(self, pod: Pod, disruptions: int) -> None:
         if budgets := self.cache.looked_up.budgets:
-            charged = [_charged(each, pod, disruptions) for each in budgets]
+            charged = [_charged(budget, pod, disruptions) for budget in budgets]
             self.cache.looked_up = replace(self.cache.looked_up, budgets=charged)
 
     # --- changes of the cluster -------------------------------------------------------------------------
@@ -403,9 +405,9 @@ class Decider:
             for pod in added:
                 undoing.callback(self.remove, pod)
                 self.add(pod)
-            for each in storage:
-                undoing.callback(self.cache.storage.delete, each)
-                self.cache.storage.put(each)
+            for stored in storage:
+                undoing.callback(self.cache.storage.delete, stored)
+                self.cache.storage.put(stored)
             yield
 
 
@@ -422,9 +424,9 @@ def _peaceful(profile: Profile) -> Profile:
     return replace(
         profile,
         plugins=_without_preemption(profile.plugins),
-        points={name: _without_preemption(each) for name, each in profile.points.items()},
+        points={name: _without_preemption(plugins) for name, plugins in profile.points.items()},
     )
 
 
 def _without_preemption(plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
-    return tuple(each for each in plugins if not isinstance(each, DefaultPreemption))
+    return tuple(plugin for plugin in plugins if not isinstance(plugin, DefaultPreemption))

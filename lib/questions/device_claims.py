@@ -37,7 +37,9 @@ def add_resource_claims(pod: Pod, templates: Sequence[ResourceClaimTemplate], ca
     If there is no such template, the pod has no claim, as in the cluster.
     """
     namespace = pod.metadata.namespace
-    known = {each.metadata.name: each for each in templates if each.metadata.namespace == namespace}
+    known = {
+        template.metadata.name: template for template in templates if template.metadata.namespace == namespace
+    }
     owner = OwnerReference("Pod", pod.metadata.name, pod.metadata.uid, "v1", controller=True)
     for named in pod.spec.resource_claims:
         template = known.get(named.resource_claim_template_name or "")
@@ -62,7 +64,7 @@ def release_claims(pod: Pod, cache: Cache) -> None:
     except ClaimMissingError:
         return
     for claim in claims:
-        users = tuple(each for each in claim.status.reserved_for if each.uid != pod.metadata.uid)
+        users = tuple(consumer for consumer in claim.status.reserved_for if consumer.uid != pod.metadata.uid)
         status = replace(claim.status, reserved_for=users)
         cache.devices.put(replace(claim, status=status if users else ResourceClaimStatus()))
 

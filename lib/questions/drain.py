@@ -57,7 +57,7 @@ class Moved:
     @property
     def why_held(self) -> dict[str, "WhyHeld"]:
         """By the budgets that don't allow its eviction, why."""
-        return {str(each): WhyHeld.of(each, self.pod) for each in self.budgets}
+        return {str(budget): WhyHeld.of(budget, self.pod) for budget in self.budgets}
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class WhyHeld:
         """Why this budget holds this pod."""
         status, policy = budget.status, budget.spec.unhealthy_pod_eviction_policy
         said = [
-            f"{each.reason}: {each.message}"
-            for each in status.conditions
-            if each.type == "DisruptionAllowed" and each.status == "False" and each.message
+            f"{condition.reason}: {condition.message}"
+            for condition in status.conditions
+            if condition.type == "DisruptionAllowed" and condition.status == "False" and condition.message
         ]
         helps = pod.status.phase == "Running" and not _is_ready(pod) and policy != "AlwaysAllow"
         return cls(
@@ -118,22 +118,22 @@ class Drain:
     @property
     def homeless(self) -> list[Moved]:
         """The pods that are made again, and fit nowhere else."""
-        return [each for each in self.moved if each.again and not each.to_node]
+        return [move for move in self.moved if move.again and not move.to_node]
 
     @property
     def held(self) -> list[Moved]:
         """The pods that are never evicted."""
-        return [each for each in self.moved if each.wave is None and not each.displaced_by]
+        return [move for move in self.moved if move.wave is None and not move.displaced_by]
 
     @property
     def bare(self) -> list[Moved]:
         """The pods that nothing makes again; but for those that have finished."""
-        return [each for each in self.moved if not each.again and not each.pod.has_finished]
+        return [move for move in self.moved if not move.again and not move.pod.has_finished]
 
     @property
     def lingering(self) -> list[Moved]:
         """The pods that are being deleted already: kubectl waits until they are gone."""
-        return [each for each in self.moved if each.held_by and each.pod.metadata.deletion_timestamp]
+        return [move for move in self.moved if move.held_by and move.pod.metadata.deletion_timestamp]
 
     @property
     def options(self) -> dict[str, list[str]]:
@@ -143,7 +143,7 @@ class Drain:
         needed = {
             "--ignore-daemonsets": daemons,
             "--delete-emptydir-data": [str(pod) for pod in self.with_local_data],
-            "--force": [str(each.pod) for each in self.bare if not each.displaced_by],
+            "--force": [str(move.pod) for move in self.bare if not move.displaced_by],
         }
         return {option: pods for option, pods in needed.items() if pods}
 
@@ -153,8 +153,8 @@ class Drain:
 
         Unknown if nobody knows when one that is being deleted is gone.
         """
-        homeless = [each.again for each in self.homeless if each.again]
-        sure = not self.lingering if not homeless else any(each.knows_devices for each in homeless)
+        homeless = [move.again for move in self.homeless if move.again]
+        sure = not self.lingering if not homeless else any(move.knows_devices for move in homeless)
         return verdict(not homeless and not self.held, sure=sure or bool(self.held))
 
     def as_json(self) -> dict[str, Any]:
@@ -165,26 +165,26 @@ class Drain:
             "kubectl_options": self.options,
             "pods": [
                 {
-                    "pod": str(each.pod),
-                    "from": each.from_node,
-                    "to": each.to_node or None,
+                    "pod": str(move.pod),
+                    "from": move.from_node,
+                    "to": move.to_node or None,
                     "message": placed.message,
                     "victims": [str(victim) for victim in placed.victims],
                     "unprotected_victims": placed.unprotected,
-                    "budgets": [str(budget) for budget in each.budgets],
-                    "why_budgets": each.why_held,
-                    "held_by": each.held_by or None,
-                    "finished": each.pod.has_finished,
-                    "stuck": each.stuck or None,
-                    "wave": each.wave,
-                    "displaced_by": each.displaced_by or None,
-                    "made_again": bool(each.again),
+                    "budgets": [str(budget) for budget in move.budgets],
+                    "why_budgets": move.why_held,
+                    "held_by": move.held_by or None,
+                    "finished": move.pod.has_finished,
+                    "stuck": move.stuck or None,
+                    "wave": move.wave,
+                    "displaced_by": move.displaced_by or None,
+                    "made_again": bool(move.again),
                 }
-                for each in self.moved
-                for placed in [each.again or Placed(each.pod)]
+                for move in self.moved
+                for placed in [move.again or Placed(move.pod)]
             ],
-            "stay": [str(each) for each in self.stay],
-            "why": [each.as_json() for each in self.why],
+            "stay": [str(pod) for pod in self.stay],
+            "why": [why.as_json() for why in self.why],
         }
 
 
@@ -210,7 +210,7 @@ class Draining:
             pod
             for pods in self._by_node
             for pod in pods
-            if any(each.empty_dir is not None for each in pod.spec.volumes) and not pod.has_finished
+            if any(volume.empty_dir is not None for volume in pod.spec.volumes) and not pod.has_finished
         ]
 
     def __len__(self) -> int:
@@ -248,7 +248,7 @@ class Draining:
             found = self._budgets_of(pod)
             if len(found) > 1:  # the API server refuses that, whatever they allow
                 continue
-            if all(spent[str(each)] < each.status.disruptions_allowed for each in found):
+            if all(spent[str(budget)] < budget.status.disruptions_allowed for budget in found):
                 now.append(pod)
                 spent.update(map(str, found))
         return now
@@ -295,7 +295,7 @@ class Draining:
         for pod in pods:
             found = self._budgets_of(pod)
             stuck = MANY_BUDGETS if len(found) > 1 else ""
-            full = tuple(each for each in found if each.status.disruptions_allowed < 1)
+            full = tuple(budget for budget in found if budget.status.disruptions_allowed < 1)
             moved = Moved(pod, pod.spec.node_name, budgets=() if stuck else full, stuck=stuck)
             self._decider.remove(pod)
             yield from self._placed(moved)
@@ -311,7 +311,7 @@ class Draining:
             return
         (decision,) = self._decider.place([without_node(moved.pod)])
         placed = self._decider.settle(decision)
-        alike = any(controller_of(each.pod) == controller for each in self.answer.why)
+        alike = any(controller_of(why.pod) == controller for why in self.answer.why)
         if not placed.node_name and not alike and len(self.answer.why) < EXPLAINED:
             self.answer.why.append(self._why(placed.pod, decision))
         moved = replace(moved, again=placed)
@@ -327,9 +327,11 @@ class Draining:
         """Why a pod fits nowhere else, without suggestions to keep it on its node."""
         why = why_nowhere(pod, decision, self._decider)
         why.suggestions = [
-            each
-            for each in why.suggestions
-            if not any(node.metadata.name in self.answer.nodes for fix in each.fixes for node in fix.nodes)
+            suggestion
+            for suggestion in why.suggestions
+            if not any(
+                node.metadata.name in self.answer.nodes for fix in suggestion.fixes for node in fix.nodes
+            )
         ]
         return why
 
@@ -338,13 +340,15 @@ def _held_by(pod: Pod, now: datetime) -> str:
     """What keeps a pod from ending."""
     if pod.metadata.deletion_timestamp:
         return leaving_text(pod, now)
-    finalizers = [each for each in pod.metadata.finalizers if each != OF_JOBS]
+    finalizers = [finalizer for finalizer in pod.metadata.finalizers if finalizer != OF_JOBS]
     what = verb(len(finalizers), "finalizer", "finalizers")
     return f"{what} {listed(finalizers)} must be removed before it is gone" if finalizers else ""
 
 
 def _is_ready(pod: Pod) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+    return any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+    )
 
 
 def _lets_unready_go(budget: PodDisruptionBudget) -> bool:
@@ -359,6 +363,6 @@ def _has_enough(budget: PodDisruptionBudget) -> bool:
 
 def cordoned(node: Node) -> Node:
     """A copy of a node that is cordoned."""
-    taints = [each for each in node.spec.taints if each.key != CORDON_TAINT]
+    taints = [taint for taint in node.spec.taints if taint.key != CORDON_TAINT]
     taints.append(Taint(CORDON_TAINT, "", "NoSchedule"))
     return with_parts(node, spec={"unschedulable": True, "taints": taints})

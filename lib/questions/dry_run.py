@@ -32,18 +32,18 @@ class DryRun:
         self._api, self._snapshot, self._said = api, snapshot, ServerSaid()
         self._objects = objects
         self._resources: dict[str, dict[str, Json]] = {}
-        self._namespaces = {each.metadata.name for each in snapshot.of(Namespace)}
+        self._namespaces = {namespace.metadata.name for namespace in snapshot.of(Namespace)}
         self._new: set[tuple[str, object]] = set()
-        self._to_come = {(each["kind"], each["metadata"].get("name")) for each in objects}
+        self._to_come = {(manifest["kind"], manifest["metadata"].get("name")) for manifest in objects}
         self._kinds_to_come = {*_defined(objects)}
         self._missing_rights = ""
 
     def stored(self) -> list[Json]:
         """Send all objects. Returns each as the API server would store it, if it says that."""
         found = []
-        for each in self._objects:
-            found.append(self._object(each) or each)
-            self._new.add((each["kind"], each["metadata"].get("name")))
+        for manifest in self._objects:
+            found.append(self._object(manifest) or manifest)
+            self._new.add((manifest["kind"], manifest["metadata"].get("name")))
         return found
 
     def ask(self, workloads: Sequence[Workload]) -> ServerSaid:
@@ -56,19 +56,19 @@ class DryRun:
         if self._missing_rights:
             more = not_asked(workloads, self._snapshot, self._missing_rights)
         else:
-            to_come = [each for each in workloads if self._is_to_come(each.namespace)]
+            to_come = [workload for workload in workloads if self._is_to_come(workload.namespace)]
             more = not_asked(to_come, self._snapshot, "it is still to come")
         if self._missing_rights or more.unsure:
             said.unknown += more.unknown
             said.unsure = more.unsure
         return said
 
-    def _object(self, each: Json) -> Json | None:
-        version, kind = str(each["apiVersion"]), each["kind"]
+    def _object(self, manifest: Json) -> Json | None:
+        version, kind = str(manifest["apiVersion"]), manifest["kind"]
         resource = self._resources_of(version).get(kind)
-        name, metadata = named(each), each["metadata"]
+        name, metadata = named(manifest), manifest["metadata"]
         if resource is None:
-            self._no_such_kind(name, kind, version, has_pods=has_pods(each))
+            self._no_such_kind(name, kind, version, has_pods=has_pods(manifest))
             return None
         if self._is_to_come(str(metadata["namespace"])) and resource["namespaced"]:
             self._said.unknown.append(f"what the API server says of {name}: its namespace is still to come")
@@ -77,10 +77,13 @@ class DryRun:
             path = path_of(resource["name"], str(metadata["namespace"]), api=_api(version))
         else:
             path = f"{_api(version)}/{resource['name']}"
-            each = {**each, "metadata": {key: metadata[key] for key in metadata if key != "namespace"}}
-        if kind == "Pod" and isinstance(each.get("spec"), dict):
-            return self._pod(name, path, each)
-        stored = self._send(name, path, each, metadata.get("name"))
+            manifest = {
+                **manifest,
+                "metadata": {key: metadata[key] for key in metadata if key != "namespace"},
+            }
+        if kind == "Pod" and isinstance(manifest.get("spec"), dict):
+            return self._pod(name, path, manifest)
+        stored = self._send(name, path, manifest, metadata.get("name"))
         return stored and {**stored, "metadata": {**stored["metadata"], **metadata}}
 
     def _no_such_kind(self, name: str, kind: str, version: str, *, has_pods: bool) -> None:
@@ -151,7 +154,9 @@ class DryRun:
                 found = _read(self._api.get_whole(_api(version))).get("resources") or []
             except NotFoundError:
                 found = []
-            self._resources[version] = {each["kind"]: each for each in found if "/" not in each["name"]}
+            self._resources[version] = {
+                served["kind"]: served for served in found if "/" not in served["name"]
+            }
         return self._resources[version]
 
     def _is_to_come(self, namespace: str) -> bool:
@@ -161,9 +166,9 @@ class DryRun:
 
 def _defined(objects: Iterable[Json]) -> Iterator[tuple[str, str]]:
     """The groups and kinds of the CustomResourceDefinitions among some objects."""
-    for each in objects:
-        spec = each.get("spec")
-        if each["kind"] == "CustomResourceDefinition" and isinstance(spec, dict):
+    for manifest in objects:
+        spec = manifest.get("spec")
+        if manifest["kind"] == "CustomResourceDefinition" and isinstance(spec, dict):
             kinds = spec.get("names")
             yield str(spec.get("group")), str(kinds.get("kind")) if isinstance(kinds, dict) else ""
 

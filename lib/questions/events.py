@@ -56,17 +56,19 @@ def read_events(api: Api, snapshot: Snapshot, thing: NamedObject) -> None:
 def last_said(snapshot: Snapshot, pod: Pod) -> Said | None:
     """A scheduler's last message about a pod: its newest event, else its condition PodScheduled."""
     said = last_said_of(snapshot, pod.metadata.uid, REASONS)
-    for each in pod.status.conditions if said is None else ():
-        if each.type == "PodScheduled" and each.status == "False":
-            return Said(pod.spec.scheduler_name, each.reason, each.message, each.last_transition_time)
+    for condition in pod.status.conditions if said is None else ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return Said(
+                pod.spec.scheduler_name, condition.reason, condition.message, condition.last_transition_time
+            )
     return said
 
 
 def last_said_of(snapshot: Snapshot, uid: str, reasons: Container[str] | None = None) -> Said | None:
     """The newest event of the object with this uid; only for these reasons, if there are any."""
     dated = [
-        (each.said_at, each)
-        for each in snapshot.of(Event)
-        if each.involved_object.uid == uid and each.said_at and (reasons is None or each.reason in reasons)
+        (event.said_at, event)
+        for event in snapshot.of(Event)
+        if event.involved_object.uid == uid and event.said_at and (reasons is None or event.reason in reasons)
     ]
-    return Said.of(max(dated, key=lambda each: each[0])[1]) if dated else None
+    return Said.of(max(dated, key=lambda event: event[0])[1]) if dated else None

@@ -29,12 +29,14 @@ class Explaining:
     def __init__(self, decision: Decision, profile: Profile, cache: Cache) -> None:
         self._decision, self._cache, self._framework = decision, cache, Framework(profile)
         explainers = explainers_of(profile)
-        self._by_name = {each.name: each for each in explainers if isinstance(each, ExplainPlugin)}
-        self._with_remedies = [each for each in explainers if isinstance(each, RemedyPlugin)]
+        self._by_name = {
+            explainer.name: explainer for explainer in explainers if isinstance(explainer, ExplainPlugin)
+        }
+        self._with_remedies = [explainer for explainer in explainers if isinstance(explainer, RemedyPlugin)]
 
     def details(self) -> dict[str, list[str]]:
         """By rejected node, a line for each detail; none if the reasons say everything."""
-        return {name: self._lines(name, each) for name, each in self._decision.rejected.items()}
+        return {name: self._lines(name, rejection) for name, rejection in self._decision.rejected.items()}
 
     def _lines(self, node_name: str, rejection: Rejection) -> list[str]:
         plugin = self._framework.running = self._by_name.get(rejection.plugin)
@@ -51,12 +53,12 @@ class Explaining:
     def remedies(self) -> Iterator[Remedy]:
         """What may help, as all plugins say, whichever of them rejected the nodes."""
         state, pod = self._decision.state, self._decision.pod
-        rejected = {name: each.status for name, each in self._decision.rejected.items()}
+        rejected = {name: rejection.status for name, rejection in self._decision.rejected.items()}
         for plugin in self._with_remedies:
             self._framework.running = plugin
             try:
-                for each in [*plugin.remedies(state, pod, self._cache, rejected)]:
-                    remedy = _checked(each, Remedy, "remedies")
+                for said in [*plugin.remedies(state, pod, self._cache, rejected)]:
+                    remedy = _checked(said, Remedy, "remedies")
                     if (edited := remedy.edit(pod)) is not None:  # it may fail, too
                         _checked(edited, Pod, "a remedy's edit")
                     yield replace(remedy, removed=tuple(map(original, remedy.removed)))

@@ -25,13 +25,13 @@ from lib.questions.manifest_files import expanded
 from lib.questions.snapshot import FOR_DEVICES, RESOURCES, Snapshot
 
 KINDS: dict[str, type[Object]] = {
-    **{each.kind.__name__: each.kind for each in RESOURCES},
+    **{resource.kind.__name__: resource.kind for resource in RESOURCES},
     "Event": Event,
 }
 
-_API_VERSIONS = {each.kind.__name__: each.api_version for each in RESOURCES}
+_API_VERSIONS = {resource.kind.__name__: resource.api_version for resource in RESOURCES}
 
-_GROUPS = {(each.kind.__name__, each.group) for each in RESOURCES} | {
+_GROUPS = {(resource.kind.__name__, resource.group) for resource in RESOURCES} | {
     ("Event", ""),
     ("Event", "events.k8s.io"),
 }
@@ -92,12 +92,12 @@ def read_files(files: Sequence[Path]) -> Snapshot:
                 f"--from {file}: is not JSON or YAML of Kubernetes objects ({error}); "
                 "save writes one, and so does kubectl get nodes,pods -A -o json"
             ) from error
-    if not any(each for each in snapshot.objects.values()):
+    if not any(items for items in snapshot.objects.values()):
         why = "".join(f"; {note}" for note in snapshot.notes[:1])
         raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods{why}")
     if PersistentVolumeClaim not in snapshot.objects:
         snapshot.forbidden.add(PersistentVolumeClaim)  # the file has none, but the cluster may have some
-    if not any(each.kind in snapshot.objects for need in FOR_DEVICES for each in need.resources):
+    if not any(resource.kind in snapshot.objects for need in FOR_DEVICES for resource in need.resources):
         snapshot.forbidden.add(ResourceClaim)
     return snapshot
 
@@ -198,9 +198,9 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
     first = True
     counts = []
     for kind in snapshot.objects:
-        for each in snapshot.of(kind):
+        for item in snapshot.of(kind):
             out.write(b"" if first else b",\n")
-            out.write(json_escaped(msgspec.json.encode(slim(each)).decode()).encode())
+            out.write(json_escaped(msgspec.json.encode(slim(item)).decode()).encode())
             first = False
         if many := len(snapshot.of(kind)):
             counts.append(f"{many:,} {kind.__name__}")
@@ -208,25 +208,25 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
     return ", ".join(counts)
 
 
-def slim(each: Object) -> dict[str, Any]:
+def slim(item: Object) -> dict[str, Any]:
     """An object as JSON, with what decisions need."""
-    body: dict[str, Any] = _without_parameters(msgspec.to_builtins(each, enc_hook=_plain))
+    body: dict[str, Any] = _without_parameters(msgspec.to_builtins(item, enc_hook=_plain))
     annotations = body.get("metadata", {}).pop("annotations", {})
     if kept := {key: value for key, value in annotations.items() if key.startswith(KEPT_ANNOTATIONS)}:
         body["metadata"]["annotations"] = kept
     kind = body.pop("kind")
     version = _API_VERSIONS.get(kind, "v1")
-    if isinstance(each, PodGroup):
-        version = (GANGS if each.ref.api == KUBERNETES else POD_GROUPS).api_version
+    if isinstance(item, PodGroup):
+        version = (GANGS if item.ref.api == KUBERNETES else POD_GROUPS).api_version
     return {"kind": kind, "apiVersion": version, **body}
 
 
 def _without_parameters(value: Any) -> Any:
     """JSON without what drivers of devices are told: it may be anything."""
     if isinstance(value, list | tuple):
-        return [_without_parameters(each) for each in value]
+        return [_without_parameters(inner) for inner in value]
     if isinstance(value, dict):
-        return {key: _without_parameters(each) for key, each in value.items() if key != "opaque"}
+        return {key: _without_parameters(inner) for key, inner in value.items() if key != "opaque"}
     return value
 
 

@@ -63,7 +63,7 @@ def changed_nodes(pod: Pod, nodes: Iterable[NodeInfo]) -> Iterator[Remedy]:
     """Nodes that become ready, or that get the labels of the pod's nodeSelector."""
     for info in nodes:
         node = info.node
-        taints = [each for each in node.spec.taints if each.key not in NOT_READY]
+        taints = [taint for taint in node.spec.taints if taint.key not in NOT_READY]
         if len(taints) < len(node.spec.taints):
             ready = with_parts(node, spec={"taints": taints})
             yield Remedy(f"once {info.name} is Ready", nodes=(ready,))
@@ -110,9 +110,9 @@ def _needed_of(pod: Pod, node: NodeInfo, daemons: Iterable[Pod]) -> dict[str, in
 
 def missing_classes(pod: Pod, cache: Cache) -> Iterator[Fix]:
     """The StorageClasses that a pod's claims name, and that don't exist."""
-    claims = [each for each in existing_claims(pod, cache.storage) if not each.spec.volume_name]
-    named = dict.fromkeys(each.storage_class for each in claims if each.storage_class)
-    missing = [each for each in named if cache.storage.classes.get(each) is None]
+    claims = [claim for claim in existing_claims(pod, cache.storage) if not claim.spec.volume_name]
+    named = dict.fromkeys(claim.storage_class for claim in claims if claim.storage_class)
+    missing = [storage_class for storage_class in named if cache.storage.classes.get(storage_class) is None]
     if missing and not cache.looked_up.storage_unseen:
         new = tuple(StorageClass(ObjectMeta(name=name), "any", WAIT_FOR_FIRST_CONSUMER) for name in missing)
         what = verb(len(missing), "StorageClass", "StorageClasses")
@@ -121,8 +121,8 @@ def missing_classes(pod: Pod, cache: Cache) -> Iterator[Fix]:
 
 def missing_claims(pod: Pod, cache: Cache) -> Iterator[Fix]:
     """The claims that a pod names, and that don't exist."""
-    names = [each.name for each in claim_names(pod) if not each.ephemeral]
-    missing = [each for each in names if cache.storage.claim(pod.metadata.namespace, each) is None]
+    names = [claim_name.name for claim_name in claim_names(pod) if not claim_name.ephemeral]
+    missing = [name for name in names if cache.storage.claim(pod.metadata.namespace, name) is None]
     if missing and not cache.looked_up.storage_unseen:
-        new = [each for name in missing for each in missing_claim(pod, name, cache.storage)]
+        new = [fix for name in missing for fix in missing_claim(pod, name, cache.storage)]
         yield Fix(f"create {verb(len(missing), 'claim', 'claims')} {listed(missing)}", storage=tuple(new))

@@ -25,7 +25,7 @@ def refusals(pod: Pod, node: NodeInfo) -> Iterator[str]:
     if len(node.pods) + 1 > (most := capacity(node, "pods")):
         yield TOO_LITTLE.format("pods", 1, len(node.pods), most)
     requests = pod_requests(pod)
-    for name in sorted(requests, key=lambda each: (each not in NATIVE, each)):
+    for name in sorted(requests, key=lambda resource: (resource not in NATIVE, resource)):
         used, most = amount_requested(node, name), capacity(node, name)
         is_unknown = "/" in name and name not in node.allocatable  # others than the node may serve it
         if not is_unknown and 0 < requests[name] > most - used:

@@ -33,7 +33,7 @@ def makes_room(decision: Decision, decider: Decider) -> Iterator[tuple[str, list
     """The nodes on which a pod fits once those that are being deleted have left, and who these are."""
     tried = 0
     for name, rejection in decision.rejected.items():
-        leaving = [each for each in decider.cache.nodes[name].pods if each.metadata.deletion_timestamp]
+        leaving = [pod for pod in decider.cache.nodes[name].pods if pod.metadata.deletion_timestamp]
         if not leaving or rejection.status.code != Code.UNSCHEDULABLE:
             continue
         tried += 1

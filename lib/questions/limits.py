@@ -39,17 +39,22 @@ class LimitRange(NamedObject):
 
 def items_of(ranges: Iterable[LimitRange], namespace: str) -> list[LimitRangeItem]:
     """All limits of a namespace."""
-    return [item for each in ranges if each.metadata.namespace == namespace for item in each.spec.limits]
+    return [
+        item
+        for limit_range in ranges
+        if limit_range.metadata.namespace == namespace
+        for item in limit_range.spec.limits
+    ]
 
 
 def set_defaults(resources: Json, items: Iterable[LimitRangeItem]) -> None:
     """Add the limits and requests that a container doesn't name: its namespace's, else its limits."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     own, default_limits, default_requests = {*limits}, dict[str, str](), dict[str, str]()
-    for each in items:
-        if each.type == "Container":
-            default_limits |= each.default
-            default_requests |= {**each.default, **each.default_request}
+    for item in items:
+        if item.type == "Container":
+            default_limits |= item.default
+            default_requests |= {**item.default, **item.default_request}
     resources["limits"] = {**default_limits, **limits}
     of_limits = {name: limits[name] for name in own}  # the API's own default is set before the namespace's
     resources["requests"] = {**default_requests, **of_limits, **requests}

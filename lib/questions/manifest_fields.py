@@ -29,7 +29,7 @@ def field_types() -> dict[str, dict[str, str]]:
     found = {}
     for entry in FIELDS.read_text().replace("\n    ", " ").splitlines():
         name, _, fields = entry.partition(": ")
-        found[name] = {field: kind for field, _, kind in (each.partition(":") for each in fields.split())}
+        found[name] = {field: kind for field, _, kind in (field.partition(":") for field in fields.split())}
     return found
 
 
@@ -42,7 +42,7 @@ def wrong_fields(manifest: Json) -> list[str]:
     kinds = {name.rpartition("/")[2]: name for name in field_types() if "/" in name}
     if kind in kinds and version in (None, kinds[kind].rpartition("/")[0]):
         return [*_wrong(manifest, kinds[kind], "")]
-    meant = [name for each, name in kinds.items() if each.lower() == kind.lower() and each != kind]
+    meant = [name for known, name in kinds.items() if known.lower() == kind.lower() and known != kind]
     if meant and version in (None, meant[0].rpartition("/")[0]):
         return [f"there is no kind {kind} (did you mean {meant[0].rpartition('/')[2]}?)"]
     return []
@@ -59,8 +59,8 @@ def _wrong(value: object, kind: str, path: str) -> Iterator[str]:
             yield f"{path}: {_shown(value)} stands where {wanted} is wanted{quotes}"
     elif kind.startswith("["):
         if isinstance(value, list):
-            for i, each in enumerate(value):
-                yield from _wrong(each, kind[1:-1], f"{path}[{i}]")
+            for i, item in enumerate(value):
+                yield from _wrong(item, kind[1:-1], f"{path}[{i}]")
         else:
             yield f"{path}: {_shown(value)} stands where a list is wanted"
     elif not isinstance(value, dict):
@@ -81,7 +81,7 @@ def _shown(value: object) -> str:
 
 def _meant(name: str, fields: dict[str, str], path: str) -> str:
     """The field that is probably meant: one of nearly this name, or one of this name a level higher."""
-    by_lower = {each.lower(): each for each in fields}
+    by_lower = {field.lower(): field for field in fields}
     if near := get_close_matches(name.lower(), by_lower, 1):
         return f" (did you mean {by_lower[near[0]]}?)"
     return " (is it indented too far?)" if path == "metadata" and name in ("spec", "data") else ""

@@ -24,7 +24,7 @@ def expanded(names: Sequence[str], kustomizations: Sequence[str], *, recursive: 
     """The files of these names, with those in folders. QuestionError when there are none."""
     if not names and not kustomizations:
         raise CommandLineError("say which manifests: -f FILE, -f FOLDER, -f URL, or -k FOLDER")
-    found = [each for name in names for each in _files(name, recursive=recursive)]
+    found = [file for name in names for file in _files(name, recursive=recursive)]
     return [*found, *(f"{KUSTOMIZE}{folder}" for folder in kustomizations)]
 
 
@@ -33,7 +33,7 @@ def _files(name: str, *, recursive: bool) -> Iterator[str]:
         yield name
         return
     inside = sorted(Path(name).rglob("*") if recursive else Path(name).iterdir())
-    files = [str(each) for each in inside if each.suffix in SUFFIXES and each.is_file()]
+    files = [str(file) for file in inside if file.suffix in SUFFIXES and file.is_file()]
     if not files:
         hint = "" if recursive else "; -R looks into its folders, too"
         raise QuestionError(f"{name}: there are no files {', '.join(SUFFIXES)} in this folder{hint}")

@@ -112,20 +112,20 @@ def read_manifests(files: Sequence[str | Path], namespace: str) -> list[Json]:
             raise QuestionError(f"{file}: {reason}") from error
         for i, document in enumerate(documents, 1):
             where = f"{file}, document {i}" if len(documents) > 1 else str(file)
-            for each in _flat(document, where):
-                each["metadata"] = {"namespace": namespace, **as_dict(each.get("metadata"), file)}
-                objects.append(each)
-                unknown += [f"{file}: {named(each)}: {line}" for line in wrong_fields(each)]
+            for manifest in _flat(document, where):
+                manifest["metadata"] = {"namespace": namespace, **as_dict(manifest.get("metadata"), file)}
+                objects.append(manifest)
+                unknown += [f"{file}: {named(manifest)}: {line}" for line in wrong_fields(manifest)]
     if unknown:
         raise QuestionError(*unknown)
     return objects
 
 
-def named(each: Json) -> str:
+def named(manifest: Json) -> str:
     """`Deployment default/web`, of any object that was read."""
-    metadata = each["metadata"]
+    metadata = manifest["metadata"]
     name = metadata.get("name") or str(metadata.get("generateName") or "?").rstrip("-")
-    return f"{each['kind']} {metadata['namespace']}/{name}"
+    return f"{manifest['kind']} {metadata['namespace']}/{name}"
 
 
 def _flat(document: Any, where: str) -> Iterator[Json]:
@@ -141,11 +141,11 @@ def _flat(document: Any, where: str) -> Iterator[Json]:
         yield document
         return
     of_list = {"apiVersion": document.get("apiVersion"), "kind": document["kind"].removesuffix("List")}
-    for i, each in enumerate(items):
-        if isinstance(each, dict) and isinstance(each.get("items"), list):
+    for i, item in enumerate(items):
+        if isinstance(item, dict) and isinstance(item.get("items"), list):
             raise QuestionError(f"{where}, items[{i}]: this is a list in a list, which kubectl doesn't take")
-        has_kind = not isinstance(each, dict) or "kind" in each or not of_list["kind"]
-        yield from _flat(each if has_kind else {**of_list, **each}, f"{where}, items[{i}]")
+        has_kind = not isinstance(item, dict) or "kind" in item or not of_list["kind"]
+        yield from _flat(item if has_kind else {**of_list, **item}, f"{where}, items[{i}]")
 
 
 def _kind_of(value: object) -> str:
@@ -161,25 +161,33 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
     replicas: overrides each workload's number. QuestionError when there is no workload, or one is malformed.
     """
     found = []
-    for each in objects:
-        workloads = [*_workloads(each, replicas)]
+    for manifest in objects:
+        workloads = [*_workloads(manifest, replicas)]
         found += workloads
         for workload in workloads:
-            if each["kind"] in ("Job", "CronJob") and each["spec"].get("suspend") is True:
+            if manifest["kind"] in ("Job", "CronJob") and manifest["spec"].get("suspend") is True:
                 snapshot.note(f"{workload} is suspended: its pods come only when it is resumed")
             if workload.paused:
                 snapshot.note(f"{workload} is paused: its new pods come only when it is resumed")
-        if not workloads and each["kind"] in KINDS and is_of_kubernetes(each["kind"], each.get("apiVersion")):
-            put_object(snapshot, each)
+        if (
+            not workloads
+            and manifest["kind"] in KINDS
+            and is_of_kubernetes(manifest["kind"], manifest.get("apiVersion"))
+        ):
+            put_object(snapshot, manifest)
     if not found:
-        kinds = sorted({each["kind"] for each in objects})
+        kinds = sorted({manifest["kind"] for manifest in objects})
         raise QuestionError(
             f"there are no pods in what was given{f': only {listed(kinds)}' if kinds else ''}"
         )
-    found = [replace(each, existing=tuple(filter(each.creates, snapshot.of(Pod)))) for each in found]
+    found = [
+        replace(workload, existing=tuple(filter(workload.creates, snapshot.of(Pod)))) for workload in found
+    ]
     if replicas is None:
-        silent = {named(each) for each in objects if "replicas" not in (each.get("spec") or {})}
-        found = [_as_many_as_there_are(each) if str(each) in silent else each for each in found]
+        silent = {named(manifest) for manifest in objects if "replicas" not in (manifest.get("spec") or {})}
+        found = [
+            _as_many_as_there_are(workload) if str(workload) in silent else workload for workload in found
+        ]
     for workload in found:
         if workload.selector:
             _add_controller(snapshot, workload)
@@ -191,33 +199,37 @@ def _as_many_as_there_are(workload: Workload) -> Workload:
     return replace(workload, replicas=len(workload.existing)) if workload.is_rolled_out else workload
 
 
-def has_pods(each: Json) -> bool:
+def has_pods(manifest: Json) -> bool:
     """Whether an object leads to pods."""
-    return any(_workloads(each, None))
+    return any(_workloads(manifest, None))
 
 
 def custom_resources(objects: Sequence[Json]) -> Iterator[tuple[str, str]]:
     """The name of each custom resource, and a line about it: another program may create pods for it."""
-    for each in objects:
-        group, slash, _ = str(each.get("apiVersion") or "").partition("/")
-        if slash and "." in group and not group.endswith(".k8s.io") and not has_pods(each):
-            yield named(each), f"which pods {named(each)} leads to: it is a custom resource"
+    for manifest in objects:
+        group, slash, _ = str(manifest.get("apiVersion") or "").partition("/")
+        if slash and "." in group and not group.endswith(".k8s.io") and not has_pods(manifest):
+            yield named(manifest), f"which pods {named(manifest)} leads to: it is a custom resource"
 
 
-def _workloads(each: Json, replicas: int | None) -> Iterator[Workload]:
+def _workloads(manifest: Json, replicas: int | None) -> Iterator[Workload]:
     """The pods that an object leads to: a custom resource may have several pod templates."""
-    kind, metadata, source = each["kind"], each["metadata"], named(each)
+    kind, metadata, source = manifest["kind"], manifest["metadata"], named(manifest)
     where = f"{kind} {metadata.get('name') or '?'}"
     if kind == "Pod":
-        templates = [Template(each, "", 1)] if "containers" in as_dict(each.get("spec"), where) else []
+        templates = (
+            [Template(manifest, "", 1)] if "containers" in as_dict(manifest.get("spec"), where) else []
+        )
     elif kind.endswith("Policy"):  # it may say what templates of others must be like
         templates = []
     else:
-        templates = [*pod_templates({key: each[key] for key in ("spec", "template") if key in each}, where)]
+        templates = [
+            *pod_templates({key: manifest[key] for key in ("spec", "template") if key in manifest}, where)
+        ]
     name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
     if templates and (not isinstance(name, str) or not name):
         raise QuestionError(f"{kind}: has no metadata.name")
-    spec = as_dict(each.get("spec"), where) if templates else {}
+    spec = as_dict(manifest.get("spec"), where) if templates else {}
     selector = None
     if kind in ("Deployment", "ReplicaSet", "StatefulSet") and spec.get("selector"):
         selector = convert(spec["selector"], LabelSelector, where)
@@ -225,7 +237,7 @@ def _workloads(each: Json, replicas: int | None) -> Iterator[Workload]:
             selector.match_labels = {**selector.match_labels, TEMPLATE_HASH: NEW_HASH}
     elif kind == "ReplicationController" and spec.get("selector"):
         selector = LabelSelector(as_dict(spec["selector"], where))
-    claims = tuple(as_dict(each, where) for each in spec.get("volumeClaimTemplates") or ())
+    claims = tuple(as_dict(template, where) for template in spec.get("volumeClaimTemplates") or ())
     strategy = as_dict(spec.get("updateStrategy" if kind == "StatefulSet" else "strategy"), where)
     for template in templates:
         yield Workload(
@@ -266,11 +278,11 @@ CLUSTER_SCOPED = frozenset(
 """The kinds whose objects are in no namespace."""
 
 
-def put_object(snapshot: Snapshot, each: Json) -> None:
+def put_object(snapshot: Snapshot, manifest: Json) -> None:
     """Add an object, or replace the one of the same name."""
-    kind = KINDS[each["kind"]]
-    new: Any = convert(each, kind, f"{each['kind']} {each['metadata'].get('name') or '?'}")
-    if each["kind"] in CLUSTER_SCOPED:  # it would not be found under the namespace of names without one
+    kind = KINDS[manifest["kind"]]
+    new: Any = convert(manifest, kind, f"{manifest['kind']} {manifest['metadata'].get('name') or '?'}")
+    if manifest["kind"] in CLUSTER_SCOPED:  # it would not be found under the namespace of names without one
         new.metadata.namespace = ""
     if isinstance(new, ResourceQuota):
         new = with_status(new)

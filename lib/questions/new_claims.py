@@ -27,7 +27,7 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 def claim_volumes(templates: Sequence[Json], pod_name: str) -> list[Json]:
     """The volumes that a pod of a StatefulSet gets for its volumeClaimTemplates."""
-    names = [str((each.get("metadata") or {}).get("name")) for each in templates]
+    names = [str((template.get("metadata") or {}).get("name")) for template in templates]
     return [{"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{pod_name}"}} for name in names]
 
 
@@ -45,8 +45,8 @@ def add_claims(
     for claim in _made_for(pod, templates, ephemeral):
         if storage.claim(claim.metadata.namespace, claim.metadata.name) is None:
             storage.put(claim)
-    for each in claim_names(pod):
-        unbound = storage.claim(pod.metadata.namespace, each.name)
+    for name in claim_names(pod):
+        unbound = storage.claim(pod.metadata.namespace, name.name)
         if unbound and not unbound.spec.volume_name:
             for made in _provisioned(unbound, storage):
                 storage.put(made)
@@ -57,9 +57,9 @@ def _made_for(
     templates: Sequence[PersistentVolumeClaim],
     ephemeral: Mapping[str, PersistentVolumeClaim],
 ) -> Iterator[PersistentVolumeClaim]:
-    for each in templates:
-        name = f"{each.metadata.name}-{pod.metadata.name}"
-        yield _claim(pod, name, each)
+    for template in templates:
+        name = f"{template.metadata.name}-{pod.metadata.name}"
+        yield _claim(pod, name, template)
     owner = OwnerReference("Pod", pod.metadata.name, pod.metadata.uid, "v1", controller=True)
     for volume, template in ephemeral.items():
         yield _claim(pod, f"{pod.metadata.name}-{volume}", template, owner)
@@ -117,9 +117,15 @@ def _class_of(claim: PersistentVolumeClaim, storage: Storage) -> StorageClass | 
     if claim.spec.storage_class_name is not None or claim.storage_class:
         return storage.classes.get(claim.storage_class)
     default = [
-        each for each in storage.classes.values() if each.metadata.annotations.get(DEFAULT_CLASS) == "true"
+        storage_class
+        for storage_class in storage.classes.values()
+        if storage_class.metadata.annotations.get(DEFAULT_CLASS) == "true"
     ]
-    return max(default, key=lambda each: (_created(each), each.metadata.name), default=None)
+    return max(
+        default,
+        key=lambda storage_class: (_created(storage_class), storage_class.metadata.name),
+        default=None,
+    )
 
 
 def _created(kind: StorageClass) -> float:

@@ -114,7 +114,7 @@ class PodMaker:
             spec = {**spec, "volumes": [*(spec.get("volumes") or ()), *volumes]}
         pod = convert({**body, "metadata": metadata, "spec": spec}, Pod, str(workload))
         if pod.spec.volumes:
-            templates = [_claim_template(each, str(workload)) for each in workload.claim_templates]
+            templates = [_claim_template(template, str(workload)) for template in workload.claim_templates]
             add_claims(pod, templates, self._ephemeral(spec, workload), self._cache.storage)
         add_resource_claims(pod, self._claim_templates, self._cache)
         return pod
@@ -122,9 +122,9 @@ class PodMaker:
     def _ephemeral(self, spec: Json, workload: Workload) -> dict[str, PersistentVolumeClaim]:
         """By name, the claims of a pod's ephemeral volumes."""
         where, found = str(workload), {}
-        for each in spec["volumes"]:
-            if asked := as_dict(each.get("ephemeral"), where).get("volumeClaimTemplate"):
-                found[each["name"]] = _claim_template(as_dict(asked, where), where)
+        for volume in spec["volumes"]:
+            if asked := as_dict(volume.get("ephemeral"), where).get("volumeClaimTemplate"):
+                found[volume["name"]] = _claim_template(as_dict(asked, where), where)
         return found
 
     def body_of(self, workload: Workload) -> Json:

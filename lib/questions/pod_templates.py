@@ -31,7 +31,7 @@ def as_dict(value: Any, where: object) -> Json:
         return {}
     if not isinstance(value, dict):
         raise QuestionError(f"{where}: {short(value)} stands where an object should")
-    return {key: each for key, each in value.items() if each is not None}
+    return {key: inner for key, inner in value.items() if inner is not None}
 
 
 def pod_templates(part: Json, where: str, role: str = "", count: int = 1) -> Iterator[Template]:
@@ -42,22 +42,22 @@ def pod_templates(part: Json, where: str, role: str = "", count: int = 1) -> Ite
         parallelism = _number(part, "parallelism", 1, where)
         count *= min(parallelism, _number(part, "completions", parallelism, where))
     for key, inner in part.items():
-        for name, each in _parts(key, inner):
-            if not isinstance(each, dict):
+        for name, found in _parts(key, inner):
+            if not isinstance(found, dict):
                 continue
-            spec = each.get("spec") if key.lower().endswith("template") else None
+            spec = found.get("spec") if key.lower().endswith("template") else None
             if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
-                yield Template(each, name or role, count * _of_group(part, key, where))
+                yield Template(found, name or role, count * _of_group(part, key, where))
             else:
-                yield from pod_templates(each, where, name or role, count)
+                yield from pod_templates(found, where, name or role, count)
 
 
 def _parts(key: str, inner: object) -> Iterator[tuple[str, object]]:
     """The parts of a field's content, with what they are called."""
     if isinstance(inner, list):
-        for i, each in enumerate(inner):
-            named = each if isinstance(each, dict) else {}
-            yield str(named.get("name") or named.get("groupName") or f"{key}-{i}"), each
+        for i, item in enumerate(inner):
+            named = item if isinstance(item, dict) else {}
+            yield str(named.get("name") or named.get("groupName") or f"{key}-{i}"), item
     else:
         role = key.removesuffix("GroupSpec").removesuffix("Template").lower()
         yield "" if role in ("spec", "template", "job") else role, inner

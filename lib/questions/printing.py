@@ -86,7 +86,7 @@ class Printer:
 
     def names(self, things: Iterable[object], most: int) -> str:
         """The names of things in a row; of many, the first ones, unless all are asked for."""
-        return names([str(each) for each in things], 1000 if self.wide else most)
+        return names([str(thing) for thing in things], 1000 if self.wide else most)
 
     def gap(self) -> None:
         """An empty line."""
@@ -94,7 +94,7 @@ class Printer:
 
     def items(self, texts: Iterable[str]) -> None:
         """A list."""
-        self.pairs((("-", each) for each in texts), numbers=False)
+        self.pairs((("-", text) for text in texts), numbers=False)
 
     def pairs(self, rows: Iterable[tuple[str, str]], *, numbers: bool) -> None:
         """Two columns: something short, such as a number, and a text about it."""
@@ -116,10 +116,10 @@ class Printer:
 
         The header's words stand below each other if need be. right: the indexes of the columns of numbers.
         """
-        titles = [re.sub("(?<=[a-z])(?=[A-Z])", "\n", escaped(each)) for each in header]
-        cells = [[escaped(each) for each in row] for row in rows]
+        titles = [re.sub("(?<=[a-z])(?=[A-Z])", "\n", escaped(name)) for name in header]
+        cells = [[escaped(cell) for cell in row] for row in rows]
         columns = zip(titles, *cells, strict=True)
-        widths = [max(cell_len(each) for each in (*title.split(), *column, "")) for title, *column in columns]
+        widths = [max(cell_len(text) for text in (*title.split(), *column, "")) for title, *column in columns]
         if sum(widths) + BETWEEN * (len(widths) - 1) + 2 > self._console.width:
             for first, *others in cells:
                 self.gap()

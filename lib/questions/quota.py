@@ -74,16 +74,19 @@ class Charged:
     @cached_property
     def containers(self) -> dict[str, tuple[Resources, Resources]]:
         """The requests and limits of each container by its name."""
-        every = [(each.name, each.resources) for each in all_containers(self.pod)]
-        return {name: (amounts(each.requests), amounts(each.limits)) for name, each in every}
+        every = [(container.name, container.resources) for container in all_containers(self.pod)]
+        return {
+            name: (amounts(of_container.requests), amounts(of_container.limits))
+            for name, of_container in every
+        }
 
     @property
     def usage(self) -> Resources:
         """How much the pod uses of all that a quota can limit."""
         requests, limits = pod_requests(self.pod), pod_limits(self.pod)
-        of_requests = {f"requests.{name}": each for name, each in requests.items()}
-        of_limits = {f"limits.{name}": each for name, each in limits.items()}
-        plain = {name: each for name, each in requests.items() if name in COMPUTE}
+        of_requests = {f"requests.{name}": amount for name, amount in requests.items()}
+        of_limits = {f"limits.{name}": amount for name, amount in limits.items()}
+        plain = {name: amount for name, amount in requests.items() if name in COMPUTE}
         return {"pods": 1, "count/pods": 1, **plain, **of_requests, **of_limits}
 
 
@@ -92,7 +95,7 @@ class Quotas:
 
     def __init__(self, quotas: Iterable[ResourceQuota]) -> None:
         self._quotas = list(quotas)
-        self._used = [_scaled(each.status.used) for each in self._quotas]
+        self._used = [_scaled(quota.status.used) for quota in self._quotas]
 
     def refusal(self, new: Charged) -> str:
         """Charge a new pod; or, in the API server's words, why it isn't admitted, "" if it is."""
@@ -101,26 +104,29 @@ class Quotas:
             if quota.metadata.namespace != new.pod.metadata.namespace or not _covers(quota, new):
                 continue
             name, hard = quota.metadata.name, _scaled(quota.status.hard)
-            if unknown := [each for each in quota.spec.hard if each in usage and each not in hard]:
+            if unknown := [name for name in quota.spec.hard if name in usage and name not in hard]:
                 return f"status unknown for quota: {name}, resources: {','.join(sorted(unknown))}"
             if missing := _missing(new, hard):
                 return f"failed quota: {name}: must specify {missing}"
-            more = {each: usage[each] for each in sorted(hard) if usage.get(each)}
-            if over := [each for each, amount in more.items() if used.get(each, 0) + amount > hard[each]]:
+            more = {name: usage[name] for name in sorted(hard) if usage.get(name)}
+            if over := [name for name, amount in more.items() if used.get(name, 0) + amount > hard[name]]:
                 texts = (
-                    ", ".join(f"{each}={_text(each, of[each])}" for each in over) for of in (more, used, hard)
+                    ", ".join(f"{name}={_text(name, of[name])}" for name in over) for of in (more, used, hard)
                 )
                 return "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(name, *texts)
             charges.append((used, more))
         for used, more in charges:
-            for each, amount in more.items():
-                used[each] = used.get(each, 0) + amount
+            for name, amount in more.items():
+                used[name] = used.get(name, 0) + amount
         return ""
 
 
 def _scaled(quantities: Mapping[str, Quantity]) -> Resources:
     """Quantities in the scheduler's units: cpu in thousandths, the rest in whole ones."""
-    return {name: each.milli if _resource(name) == "cpu" else each.value for name, each in quantities.items()}
+    return {
+        name: quantity.milli if _resource(name) == "cpu" else quantity.value
+        for name, quantity in quantities.items()
+    }
 
 
 def _resource(name: str) -> str:
@@ -146,8 +152,8 @@ def _missing(new: Charged, hard: Iterable[str]) -> str:
 
 
 def _covers(quota: ResourceQuota, new: Charged) -> bool:
-    asked = [ScopeRequirement(each, "Exists") for each in quota.spec.scopes]
-    return all(_in_scope(each, new) for each in [*asked, *quota.spec.scope_selector.match_expressions])
+    asked = [ScopeRequirement(scope, "Exists") for scope in quota.spec.scopes]
+    return all(_in_scope(scope, new) for scope in [*asked, *quota.spec.scope_selector.match_expressions])
 
 
 def _in_scope(asked: ScopeRequirement, new: Charged) -> bool:

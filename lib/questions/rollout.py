@@ -93,7 +93,7 @@ class RollingOut:
         else:
             steps = self._rolled(strategy.get("rollingUpdate") or {})
         for step in steps:
-            step.waiting = [str(each.pod) for each in self.waiting]
+            step.waiting = [str(new_pod.pod) for new_pod in self.waiting]
             self.rollout.steps.append(step)
         self.rollout.left = [str(pod) for pod in self._old]
         return self.rollout
@@ -107,8 +107,8 @@ class RollingOut:
             again, self.waiting = self.waiting, []
             free = wanted + surge - len(self._old) - self._ready - len(again)
             coming = [to_come.popleft() for _ in range(max(0, min(free, len(to_come))))]
-            for each in (*again, *coming):
-                self._ready += self._add(each, step)
+            for new_pod in (*again, *coming):
+                self._ready += self._add(new_pod, step)
             self._take_away(len(self._old) + self._ready - (wanted - unavailable), step)
             if not step.added and not step.removed and len(to_come) == before:
                 return
@@ -140,8 +140,8 @@ class RollingOut:
         self._take_away(len(self._old), step)
         yield step
         step = RolloutStep()
-        for each in self._new:
-            self._add(each, step)
+        for new_pod in self._new:
+            self._add(new_pod, step)
         yield step
 
     def _replaced_from(self, strategy: Json) -> int:
@@ -154,19 +154,19 @@ class RollingOut:
     def _one_by_one(self, first: int) -> Iterator[RolloutStep]:
         """A StatefulSet: missing pods come, surplus ones leave, then others are replaced, the last first."""
         by_name = {pod.metadata.name: pod for pod in self._old}
-        names = [each.pod.metadata.name for each in self._new]
+        names = [new_pod.pod.metadata.name for new_pod in self._new]
         self.rollout.kept = [str(pod) for pod in self._old if pod.metadata.name in names[:first]]
         self._old = [pod for pod in self._old if pod.metadata.name not in names[:first]]
-        for each in self._new:
-            if each.pod.metadata.name not in by_name and (yield from self._replaced(each, None)):
+        for new_pod in self._new:
+            if new_pod.pod.metadata.name not in by_name and (yield from self._replaced(new_pod, None)):
                 return
         surplus = RolloutStep()
         self._leave([pod for pod in self._old if pod.metadata.name not in names], surplus)
         if surplus.removed:
             yield surplus
-        for each in reversed(self._new[first:]):
-            old = by_name.get(each.pod.metadata.name)
-            if old and (yield from self._replaced(each, old)):
+        for new_pod in reversed(self._new[first:]):
+            old = by_name.get(new_pod.pod.metadata.name)
+            if old and (yield from self._replaced(new_pod, old)):
                 return
 
     def _replaced(self, new: NewPod, old: Pod | None) -> Generator[RolloutStep, None, bool]:
@@ -181,8 +181,8 @@ class RollingOut:
         """Only the number changes."""
         step = RolloutStep()
         self._take_away(len(self._old) - len(self._new), step)
-        for each in self._new[len(self._old) :]:
-            self._add(each, step)
+        for new_pod in self._new[len(self._old) :]:
+            self._add(new_pod, step)
         if step.added or step.removed or self.waiting:
             yield step
 

@@ -40,7 +40,9 @@ class Room:
         """Whether one more of each is created, and fits."""
         fits = all(counts.total() for counts in self.fit.values())
         only_devices = not self.refused and not any(
-            knows_devices(each.decision) for workload, each in self.stopped.items() if not self.fit[workload]
+            knows_devices(stopped.decision)
+            for workload, stopped in self.stopped.items()
+            if not self.fit[workload]
         )
         return verdict(fits, sure=not self.said.unsure if fits else not only_devices)
 
@@ -75,7 +77,7 @@ class Filling:
         most: int,
         said: ServerSaid = NOTHING_SAID,
     ) -> None:
-        self.answer = Room({each: Counter() for each in workloads}, said=said)
+        self.answer = Room({workload: Counter() for workload in workloads}, said=said)
         self._maker = PodMaker(snapshot, decider.cache, said)
         self._decider, self._most = decider, most
         self._bodies: dict[Workload, Json] = {}
@@ -86,13 +88,16 @@ class Filling:
 
     def steps(self) -> Iterator[str]:
         """Yields the node of each pod when it is placed; the answer is complete at the end."""
-        bodies = self._bodies = {each: self._maker.body_of(each) for each in self.answer.fit}
-        pods = {each: self._maker.pod_named(each, body, each.name) for each, body in bodies.items()}
+        bodies = self._bodies = {workload: self._maker.body_of(workload) for workload in self.answer.fit}
+        pods = {
+            workload: self._maker.pod_named(workload, body, workload.name)
+            for workload, body in bodies.items()
+        }
         place = self._place
-        named = any(each.node_name for each in pods)
+        named = any(pod.node_name for pod in pods)
         if not named and all(map(self._decider.fits_by_node, pods.values())):
             nodes = [*self._decider.cache.nodes]
-            self._rings = {each: deque(nodes) for each in pods}
+            self._rings = {pod: deque(nodes) for pod in pods}
             place = self._place_on_next
         going, placed = list(bodies), 0
         while going:
@@ -145,7 +150,9 @@ class Filling:
     def _why(self, pod: Pod, decision: Decision, *, suggestions: bool = True) -> Why:
         """Why a pod has no node. Those that were placed before it have names that nobody knows."""
         found = why_nowhere(pod, decision, self._decider, suggestions=suggestions)
-        prefixes = "|".join(re.escape(f"{each.namespace}/{each.name}{MORE}") for each in self.answer.fit)
+        prefixes = "|".join(
+            re.escape(f"{workload.namespace}/{workload.name}{MORE}") for workload in self.answer.fit
+        )
         made_up = re.compile(rf"\b({prefixes})\d+\b")
         found.details = {
             node: [made_up.sub("one of these", line) for line in lines]

@@ -17,7 +17,7 @@ from lib.scheduling.text import count, names, verb
 
 def show_trial(trial: Trial, out: Printer, *, all_nodes: int, rollouts: bool) -> None:
     """Where new pods would go. rollouts: show each step of rollouts."""
-    total, placed = len(trial.placed), sum(bool(each.node_name) for each in trial.placed)
+    total, placed = len(trial.placed), sum(bool(placed.node_name) for placed in trial.placed)
     where = (
         f"on {count(len(trial.after), 'node')} of {all_nodes:,}"
         if placed
@@ -26,7 +26,7 @@ def show_trial(trial: Trial, out: Printer, *, all_nodes: int, rollouts: bool) ->
     out.heading(f"{placed:,} of {count(total, 'pod')} would have a node{', ' if placed else ''}{where}")
     rows = []
     for workload, pods in trial.workloads.items():
-        have = [each.node_name for each in pods if each.node_name]
+        have = [placed.node_name for placed in pods if placed.node_name]
         text = f"{len(have):,} of {len(pods):,}"
         rows.append((text, f"{workload}{f': {_spread(have, out)}' if have else ''}"))
     out.pairs(rows, numbers=True)
@@ -35,12 +35,15 @@ def show_trial(trial: Trial, out: Printer, *, all_nodes: int, rollouts: bool) ->
     _show_refused(trial, out)
     if victims := trial.victims:
         out.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:", gap=True)
+        for_them = out.first([placed for placed in trial.placed if placed.victims])
         out.items(
-            f"{out.names(each.victims, 5)} for {each.pod} on {each.node_name}{in_spite_of(each.unprotected)}"
-            for each in out.first([each for each in trial.placed if each.victims])
+            f"{out.names(new.victims, 5)} for {new.pod} on {new.node_name}{in_spite_of(new.unprotected)}"
+            for new in for_them
         )
     for workload, why in trial.why.items():
-        missing = [each for each in trial.workloads[workload] if not each.node_name and not each.is_refused]
+        missing = [
+            placed for placed in trial.workloads[workload] if not placed.node_name and not placed.is_refused
+        ]
         without = f"{count(len(missing), 'pod')} without a node"
         out.heading(f"{workload}: {without}; the first is {why.pod}", gap=True)
         show_nowhere(why, out)
@@ -56,7 +59,7 @@ def _show_rollout(rollout: Rollout, out: Printer, *, steps: bool) -> None:
     many = count(len(rollout.steps), "step")
     out.gap()
     if rollout.stuck:
-        new = sum(len(each.added) for each in rollout.steps)
+        new = sum(len(step.added) for step in rollout.steps)
         old = f"{count(len(rollout.left), 'old pod')} {verb(len(rollout.left), 'stays', 'stay')}"
         ends = rollout.max_unavailable
         with_more = f" It would end with maxUnavailable: {ends}." if ends else ""
@@ -81,7 +84,7 @@ def _show_refused(trial: Trial, out: Printer) -> None:
     """What isn't even created, in the API server's words."""
     words = dict(trial.said.refused)
     for workload, pods in trial.workloads.items():
-        refused = [each for each in pods if each.is_refused]
+        refused = [placed for placed in pods if placed.is_refused]
         if refused:
             many = f"{len(refused):,} of {count(len(pods), 'pod')} of " if len(pods) > 1 else ""
             words[str(workload)] = f"{many}{workload}: {refused[0].message}"
@@ -98,7 +101,7 @@ def _show_unknown(said: ServerSaid, out: Printer) -> None:
 
 def in_spite_of(unprotected: Mapping[str, Sequence[str]]) -> str:
     """The budgets that preemption doesn't heed: it prefers other victims, but may have none."""
-    budgets = dict.fromkeys(budget for each in unprotected.values() for budget in each)
+    budgets = dict.fromkeys(budget for budgets in unprotected.values() for budget in budgets)
     if not budgets:
         return ""
     return f", though {verb(len(budgets), 'budget', 'budgets')} {names([*budgets])} would not allow it"
@@ -107,9 +110,9 @@ def in_spite_of(unprotected: Mapping[str, Sequence[str]]) -> str:
 def _show_others(missing: Sequence[Placed], out: Printer) -> None:
     """The pods that have no node for another reason than the first one."""
     others: dict[str, list[str]] = {}
-    for each in missing:
-        if each.message != missing[0].message:
-            others.setdefault(each.message, []).append(str(each.pod))
+    for placed in missing:
+        if placed.message != missing[0].message:
+            others.setdefault(placed.message, []).append(str(placed.pod))
     for message, pods in out.first([*others.items()]):
         out.line(f"{out.names(pods, 3)}: {message}")
 
@@ -147,20 +150,20 @@ def show_compare(comparison: Comparison, out: Printer) -> None:
         moved = differing(first, other)
         out.heading(f"{other.name} puts {count(len(moved), 'pod')} elsewhere than {first.name}")
     header = ["", "placed", "pending", "nodes used", *(f"{name}, mean ± deviation" for name in BALANCED)]
-    ends = [Path(each.name).name for each in results]
-    short = ends if len(set(ends)) == len(ends) else [each.name for each in results]
+    ends = [Path(result.name).name for result in results]
+    short = ends if len(set(ends)) == len(ends) else [result.name for result in results]
     if max(map(len, short)) > LONGEST_NAME:  # there would be no room for the figures
         short = [f"({i})" for i, _ in enumerate(results, 1)]
-        out.pairs(zip(short, (each.name for each in results), strict=True), numbers=False)
+        out.pairs(zip(short, (result.name for result in results), strict=True), numbers=False)
     figures = [
         [
             name,
-            f"{len(each.nodes):,}",
-            f"{len(each.pending):,}",
-            f"{each.nodes_used:,}",
-            *(f"{each.mean[name]:.0%} ± {each.imbalance[name]:.0%}" for name in BALANCED),
+            f"{len(result.nodes):,}",
+            f"{len(result.pending):,}",
+            f"{result.nodes_used:,}",
+            *(f"{result.mean[name]:.0%} ± {result.imbalance[name]:.0%}" for name in BALANCED),
         ]
-        for name, each in zip(short, results, strict=True)
+        for name, result in zip(short, results, strict=True)
     ]
     out.table(header, figures, right=range(1, len(header)))
     for other in others:
@@ -175,13 +178,13 @@ def show_compare(comparison: Comparison, out: Printer) -> None:
 
 def _show_usage(trial: Trial, out: Printer) -> None:
     """The usage of the nodes that got pods, the fullest first."""
-    fullest = sorted(trial.after.items(), key=lambda each: -each[1].fullest)
+    fullest = sorted(trial.after.items(), key=lambda with_usage: -with_usage[1].fullest)
     resources = list(
         dict.fromkeys(name for _, usage in fullest for name in usage.capacity if usage.capacity[name])
     )
-    got = Counter(each.node_name for each in trial.placed)
+    got = Counter(placed.node_name for placed in trial.placed)
     rows = [
-        [name, str(got[name]), *(usage.text_after(trial.before[name], each) for each in resources)]
+        [name, str(got[name]), *(usage.text_after(trial.before[name], resource) for resource in resources)]
         for name, usage in out.first(fullest)
     ]
     out.table(["node", "new", *resources], rows, right=[1])

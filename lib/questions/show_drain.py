@@ -16,10 +16,10 @@ def show_drain(drain: Drain, out: Printer) -> None:
     out.heading(_headline(drain))
     if drain.held:
         out.line(_stuck(drain))
-    for each in drain.lingering:
-        out.line(f"kubectl drain waits until {each.pod} is gone: {each.held_by}")
-    moved = sorted(drain.moved, key=lambda each: bool(each.to_node) and not each.budgets)
-    rows = [(f"wave {each.wave}" if each.wave else "", f"{each.pod} {_way(each)}") for each in moved]
+    for leaving in drain.lingering:
+        out.line(f"kubectl drain waits until {leaving.pod} is gone: {leaving.held_by}")
+    moved = sorted(drain.moved, key=lambda move: bool(move.to_node) and not move.budgets)
+    rows = [(f"wave {move.wave}" if move.wave else "", f"{move.pod} {_way(move)}") for move in moved]
     shown = out.first(rows)
     out.pairs(shown, numbers=True)
     out.more(len(rows) - len(shown), "more pod", f": {_rest(moved[len(shown) :])}")
@@ -35,7 +35,7 @@ def show_drain(drain: Drain, out: Printer) -> None:
 
 
 def _headline(drain: Drain) -> str:
-    nodes, many = names(drain.nodes), sum(not each.displaced_by for each in drain.moved)
+    nodes, many = names(drain.nodes), sum(not move.displaced_by for move in drain.moved)
     if not many:
         return f"{nodes}: there are no pods to evict"
     found = []
@@ -44,8 +44,8 @@ def _headline(drain: Drain) -> str:
     if drain.homeless:
         unknown = drain.verdict == Verdict.UNKNOWN
         found.append(f"{len(drain.homeless):,} {'may' if unknown else 'would'} have no node")
-    finished = sum(each.pod.has_finished for each in drain.moved)
-    gone = sum(not each.displaced_by for each in drain.bare)
+    finished = sum(move.pod.has_finished for move in drain.moved)
+    gone = sum(not move.displaced_by for move in drain.bare)
     if not found:
         works = f"it works in {count(drain.waves, 'wave')}"
         found.append(
@@ -60,8 +60,8 @@ def _headline(drain: Drain) -> str:
 
 def _rest(moved: Sequence[Moved]) -> str:
     """How many of the pods that aren't shown would have a node, and how many wouldn't."""
-    there = sum(bool(each.to_node) for each in moved)
-    nowhere = sum(each.again is not None and not each.to_node for each in moved)
+    there = sum(bool(move.to_node) for move in moved)
+    nowhere = sum(move.again is not None and not move.to_node for move in moved)
     gone = len(moved) - there - nowhere
     parts = [
         (there, "would have a node"),
@@ -77,7 +77,7 @@ def _stuck(drain: Drain) -> str:
         f"budget {name} allows no disruption of it{f': {why.text}' if why.text else ''}"
         for name, why in held.why_held.items()
     )
-    lost = [str(each.pod) for each in drain.homeless if each.wave]
+    lost = [str(move.pod) for move in drain.homeless if move.wave]
     because = f", and {names(lost, 3)} would have no node by then" if lost else ""
     return f"kubectl drain would wait for ever: {why}{because}."
 

@@ -29,8 +29,8 @@ def show_why(answer: Why, out: Printer) -> None:
     out.line(_who(answer))
     if answer.rule and not answer.waits_for_group:
         out.line(f"Its group {answer.group} is placed {answer.rule}.")
-    for each in answer.to_provision:
-        out.line(f"{each.text}.{_last_word(each, answer)}")
+    for claim in answer.to_provision:
+        out.line(f"{claim.text}.{_last_word(claim, answer)}")
     if answer.gated:
         out.line(sentence(f"No scheduler may place it yet: {answer.gated}"))
     as_a_whole = decision.rejecting_plugin or decision.outcome == Outcome.WAITING
@@ -134,7 +134,7 @@ def _show_feasible(answer: Why, out: Printer) -> None:
     header = ["node", "total", *(plugins if out.wide or len(plugins) <= 4 else ()), ""]
     rows = []
     for name in shown:
-        scores = [str(decision.scores[name].get(each, 0)) for each in header[2:-1]]
+        scores = [str(decision.scores[name].get(plugin, 0)) for plugin in header[2:-1]]
         said = {"the pick": name == decision.node_name, "here now": name == answer.bound_to}
         marks = [mark for mark, holds in said.items() if holds]
         rows.append([name, str(totals[name]), *scores, ", ".join(marks)])
@@ -185,13 +185,13 @@ def _show_leaving(why: Why, out: Printer) -> None:
 def _show_suggestions(why: Why, out: Printer) -> None:
     if why.suggestions:
         out.line("What would help:")
-        out.items(each.sentence for each in why.suggestions)
+        out.items(suggestion.sentence for suggestion in why.suggestions)
 
 
 def _group_rows(groups: Sequence[RejectedNodes], out: Printer) -> Iterator[tuple[str, str]]:
     for group in groups:
         yield f"{len(group.nodes):,}", f"{', '.join(group.reasons)} ({group.plugin})"
-        said = sorted(group.details.items(), key=lambda each: -len(each[1]))
+        said = sorted(group.details.items(), key=lambda group: -len(group[1]))
         shown = said if out.wide or len(said) <= LINES else said[: LINES - 1]
         for lines, nodes in shown:
             who = out.names(nodes, 3)
@@ -215,15 +215,15 @@ def show_pending(pending: Pending, out: Printer) -> None:
     for creator in pending.uncreated:
         alike.setdefault(creator.cause, []).append(creator)
     for creators in out.first([*alike.values()]):
-        last = max(creators, key=lambda each: str(each.said.at))
+        last = max(creators, key=lambda cause: str(cause.said.at))
         ago = f"{last.said.ago}: " if last.said.at else ""
         out.line(f"{missing_text(creators)}. {ago}{last.reason}.")
     if helps := pending.helps if out.wide else pending.best:
         out.line("What would help most:", gap=True)
         out.items(
-            f"{each.suggestion.words}: {each.pods:,} of {count(pending.waiting, 'pod')} would have a node"
-            for each in out.first(helps, FIRST)
-            if each.pods
+            f"{help_.suggestion.words}: {help_.pods:,} of {count(pending.waiting, 'pod')} would have a node"
+            for help_ in out.first(helps, FIRST)
+            if help_.pods
         )
     for cause in pending.causes:
         _show_cause(cause, out)
@@ -236,12 +236,12 @@ def _show_cause(cause: Cause, out: Printer) -> None:
     out.heading(f"{waits}: {out.names(cause.pods, 4)}", gap=True)
     if not cause.why.to_provision:
         show_nowhere(cause.why, out)
-    for each in cause.why.to_provision:
-        out.line(f"{each.text}.", indent=2)
+    for claim in cause.why.to_provision:
+        out.line(f"{claim.text}.", indent=2)
 
 
 def _headline_of_all(pending: Pending) -> str:
-    reasons = len(pending.causes) + len({each.cause for each in pending.uncreated})
+    reasons = len(pending.causes) + len({uncreated.cause for uncreated in pending.uncreated})
     have, where = (
         f"{count(pending.placed, 'pod')} {verb(pending.placed, 'has', 'have')} a node",
         pending.where,

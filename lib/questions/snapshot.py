@@ -158,8 +158,8 @@ def look_up_pod_groups(api: Api, snapshot: Snapshot) -> None:
             paths.append(f"{path}/podgroups")
     except ForbiddenError as error:
         _forgo(snapshot, PodGroup, resources.GROUP_SIZES, error)
-    for each in paths:
-        _list_at(each, api, snapshot, PodGroup, resources.GROUP_SIZES)
+    for path in paths:
+        _list_at(path, api, snapshot, PodGroup, resources.GROUP_SIZES)
 
 
 def _list(api: Api, snapshot: Snapshot, *needs: Need) -> None:

@@ -46,8 +46,8 @@ def cache_of(snapshot: Snapshot) -> Cache:
     storage: list[Iterable[StorageObject]] = [snapshot.of(kind) for kind in STORAGE_KINDS]
     cache.storage = Storage(chain.from_iterable(storage))
     for kind in DEVICE_KINDS:
-        for each in snapshot.of(kind):
-            cache.devices.put(each)
+        for item in snapshot.of(kind):
+            cache.devices.put(item)
     for pod in pods:
         if not pod.spec.node_name and pod.status.nominated_node_name:
             cache.nominator.add(pod, pod.status.nominated_node_name)
@@ -57,10 +57,12 @@ def cache_of(snapshot: Snapshot) -> Cache:
 def _looked_up(snapshot: Snapshot) -> LookedUp:
     forbidden, groups = snapshot.forbidden, cast(list[PodGroup], snapshot.objects.get(PodGroup, []))
     return LookedUp(
-        namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
+        namespaces={
+            namespace.metadata.name: namespace.metadata.labels for namespace in snapshot.of(Namespace)
+        },
         budgets=None if PodDisruptionBudget in forbidden else snapshot.of(PodDisruptionBudget),
         workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
-        group_sizes={each.ref: each.needed for each in groups},
+        group_sizes={group.ref: group.needed for group in groups},
         pod_groups_unread=PodGroup not in snapshot.objects,
         storage_unseen=UNSEEN if PersistentVolumeClaim in forbidden else "",
         devices_unseen=DEVICES_UNSEEN if forbidden.intersection(DEVICE_KINDS) else "",
@@ -72,6 +74,6 @@ def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:
     return {
         ControllerRef(own.namespace, kind.api_version, kind.kind.__name__, own.name, own.uid): selector
         for kind in CONTROLLERS.resources
-        for each in snapshot.of(kind.kind)
-        if (own := each.metadata) and (selector := selector_of(each))
+        for controller in snapshot.of(kind.kind)
+        if (own := controller.metadata) and (selector := selector_of(controller))
     }

@@ -105,7 +105,7 @@ def parse_selector(text: str) -> LabelSelector:
             operator, values = "NotIn" if term["sign"] == "!=" else "In", [term["value"]]
         elif term["of"]:
             operator = "In" if term["set"] == "in" else "NotIn"
-            values = [each.strip() for each in term["values"].split(",")]
+            values = [value.strip() for value in term["values"].split(",")]
         else:
             operator, values = "DoesNotExist" if term["no"] else "Exists", []
         found.append(Requirement(term["key"] or term["of"] or term["has"], operator, tuple(values)))

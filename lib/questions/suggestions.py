@@ -52,7 +52,7 @@ class Suggestion:
     @property
     def words(self) -> str:
         """What to change."""
-        return listed(each.words for each in self.fixes)
+        return listed(fix.words for fix in self.fixes)
 
     @property
     def removed(self) -> list[Pod]:
@@ -86,10 +86,10 @@ def exists(pod: Pod) -> bool:
 def with_fixes(decider: Decider, fixes: Sequence[Remedy]) -> AbstractContextManager[None]:
     """A block in which the cluster is as the fixes would make it; the pod is not changed."""
     return decider.temporarily(
-        removed=[each for fix in fixes for each in fix.removed],
-        nodes=[each for fix in fixes for each in fix.nodes],
-        added=[each for fix in fixes if isinstance(fix, Fix) for each in fix.added],
-        storage=[each for fix in fixes if isinstance(fix, Fix) for each in fix.storage],
+        removed=[pod for fix in fixes for pod in fix.removed],
+        nodes=[node for fix in fixes for node in fix.nodes],
+        added=[pod for fix in fixes if isinstance(fix, Fix) for pod in fix.added],
+        storage=[stored for fix in fixes if isinstance(fix, Fix) for stored in fix.storage],
     )
 
 
@@ -99,7 +99,7 @@ def suggest(decision: Decision, decider: Decider) -> list[Suggestion]:
     Single fixes; if none helps, two together. If the result is empty, something else may still help.
     """
     found = _Search(decision, decider).found()
-    return list({each.words: each for each in found}.values())
+    return list({suggestion.words: suggestion for suggestion in found}.values())
 
 
 def _owners(suggestion: Suggestion) -> object:
@@ -179,13 +179,13 @@ class _Search:
             return []
         of_system = self._pod.metadata.namespace == SYSTEM
         higher = [
-            each
-            for each in self._decider.priorities
-            if each.value > self._pod.spec.priority
-            and (of_system or each.metadata.name not in SYSTEM_PRIORITIES)
+            priority_class
+            for priority_class in self._decider.priorities
+            if priority_class.value > self._pod.spec.priority
+            and (of_system or priority_class.metadata.name not in SYSTEM_PRIORITIES)
         ]
-        for each in sorted(higher, key=lambda each: each.value)[:NODES_TRIED]:
-            raised = {"priority": each.value, "preemptionPolicy": each.preemption_policy}
+        for priority_class in sorted(higher, key=lambda priority_class: priority_class.value)[:NODES_TRIED]:
+            raised = {"priority": priority_class.value, "preemptionPolicy": priority_class.preemption_policy}
             edit = partial(edits.patched, patch={"spec": raised})
             pod = fixed(self._pod, (*self._first, Remedy(edit=edit)))
             decision = self._decider.ask(pod) if pod else None
@@ -193,7 +193,7 @@ class _Search:
                 if not all(map(exists, decision.victims)):
                     return []
                 instead = f"in the place of {pods_text(decision.victims)}"
-                words = f"with priorityClassName {each.metadata.name}, {instead}"
+                words = f"with priorityClassName {priority_class.metadata.name}, {instead}"
                 return [Suggestion((*self._first, Remedy(words, edit)), (decision.nominated,), pod)]
         return []
 
@@ -202,7 +202,7 @@ class _Search:
         best = self._try(tuple(fixes))
         needed = [*fixes]
         for fix in fixes if best else ():
-            fewer = [each for each in needed if each is not fix]
+            fewer = [other for other in needed if other is not fix]
             if helps := self._try(tuple(fewer)):
                 best, needed = helps, fewer
         return [best] if best else []
@@ -234,11 +234,11 @@ class _Search:
         found += [each for fix in of_plugins if (each := self._try((fix,)))]
         if not found:
             return []
-        fewest = min(len(each.fixes[-1].removed) for each in found)
+        fewest = min(len(suggestion.fixes[-1].removed) for suggestion in found)
         few: dict[object, Suggestion] = {}
-        for each in found:
-            if len(each.fixes[-1].removed) == fewest:
-                few.setdefault(_owners(each), each)
+        for suggestion in found:
+            if len(suggestion.fixes[-1].removed) == fewest:
+                few.setdefault(_owners(suggestion), suggestion)
         return list(few.values())[:2]
 
     def _could_help(self, node: NodeInfo) -> bool:
@@ -255,17 +255,17 @@ class _Search:
     def _if_left_one(self, node: NodeInfo) -> Suggestion | None:
         """The fewest pods to remove from one node, the least important first."""
         decider, pod = self._decider, self._freed
-        leave = [each for each in node.pods if not belongs_to_node(each) and exists(each)]
-        leave = [each for each in leave if each.spec.priority < min(SYSTEM_PRIORITIES.values())]
+        leave = [pod for pod in node.pods if not belongs_to_node(pod) and exists(pod)]
+        leave = [pod for pod in leave if pod.spec.priority < min(SYSTEM_PRIORITIES.values())]
         with decider.temporarily(removed=leave):
             if decider.rejection(pod, node.name):
                 return None
-        leave.sort(key=lambda each: (-each.spec.priority, -self._weight(each)))
-        enough = [each for each in leave if self._fits_without(node, [each])]
+        leave.sort(key=lambda pod: (-pod.spec.priority, -self._weight(pod)))
+        enough = [pod for pod in leave if self._fits_without(node, [pod])]
         if enough:
             return self._try((self._leaving(enough[-1:]),))
-        for each in list(leave):
-            fewer = [other for other in leave if other is not each]
+        for pod in list(leave):
+            fewer = [other for other in leave if other is not pod]
             if self._fits_without(node, fewer):
                 leave = fewer
         return self._try((self._leaving(leave),)) if len(leave) <= MOST_LEAVING else None
@@ -282,25 +282,25 @@ class _Search:
     def _weight(self, pod: Pod) -> float:
         """How much a pod has of the requested resources."""
         wanted, has = pod_requests(self._pod), pod_requests(pod)
-        return max((has.get(name, 0) / each for name, each in wanted.items() if each), default=0)
+        return max((has.get(name, 0) / amount for name, amount in wanted.items() if amount), default=0)
 
     def _leaving(self, pods: Sequence[Pod]) -> Remedy:
-        lower = all(each.spec.priority < self._pod.spec.priority for each in pods)
+        lower = all(pod.spec.priority < self._pod.spec.priority for pod in pods)
         words = f"if {pods_text(pods)}{' of lower priority' if lower else ''} left"
-        if all(_is_replaced_by(self._pod, each) for each in pods):
+        if all(_is_replaced_by(self._pod, pod) for pod in pods):
             words += f", as with maxUnavailable: {len(pods)} in its Deployment's rollout"
         return Remedy(words, removed=tuple(pods))
 
 
 def _is_replaced_by(new: Pod, old: Pod) -> bool:
     """Whether a pod is one of the earlier template of another's Deployment."""
-    hashes = [each.metadata.labels.get(TEMPLATE_HASH, "") for each in (new, old)]
-    owners = [controller_of(each) for each in (new, old)]
+    hashes = [pod.metadata.labels.get(TEMPLATE_HASH, "") for pod in (new, old)]
+    owners = [controller_of(pod) for pod in (new, old)]
     if not all(hashes) or hashes[0] == hashes[1] or not all(owners):
         return False
     one, other = (
-        (owner.namespace, owner.kind, owner.name.removesuffix(f"-{each}"))
-        for owner, each in zip(owners, hashes, strict=True)
+        (owner.namespace, owner.kind, owner.name.removesuffix(f"-{template_hash}"))
+        for owner, template_hash in zip(owners, hashes, strict=True)
         if owner
     )
     return one == other

@@ -50,17 +50,17 @@ class Trial:
     @property
     def verdict(self) -> Verdict:
         """Whether all are created, and have a node."""
-        without = [each for each in self.placed if not each.node_name]
-        refused = self.said.refused or any(each.is_refused for each in without)
-        only_devices = not any(each.knows_devices for each in without)
+        without = [placed for placed in self.placed if not placed.node_name]
+        refused = self.said.refused or any(placed.is_refused for placed in without)
+        only_devices = not any(placed.knows_devices for placed in without)
         unknown = self.said.unsure if not without else only_devices
-        stuck = any(each.stuck for each in self.rollouts)
+        stuck = any(rollout.stuck for rollout in self.rollouts)
         return verdict(not without and not refused and not stuck, sure=bool(refused) or not unknown)
 
     @property
     def victims(self) -> list[Pod]:
         """All victims of preemption."""
-        return [victim for each in self.placed for victim in each.victims]
+        return [victim for placed in self.placed for victim in placed.victims]
 
     def add(self, workload: Workload, placed: Placed) -> Placed:
         """The result for one more pod; returns it."""
@@ -77,27 +77,27 @@ class Trial:
                     "namespace": workload.namespace,
                     "name": workload.name,
                     "pods": len(pods),
-                    "placed": sum(bool(each.node_name) for each in pods),
-                    "nodes": dict(Counter(each.node_name for each in pods if each.node_name)),
+                    "placed": sum(bool(placed.node_name) for placed in pods),
+                    "nodes": dict(Counter(placed.node_name for placed in pods if placed.node_name)),
                 }
                 for workload, pods in self.workloads.items()
             ],
             "pods": [
                 {
-                    "pod": str(each.pod),
-                    "node": each.node_name or None,
-                    "message": each.message,
-                    "victims": [str(victim) for victim in each.victims],
-                    **({"unprotected_victims": each.unprotected} if each.unprotected else {}),
+                    "pod": str(placed.pod),
+                    "node": placed.node_name or None,
+                    "message": placed.message,
+                    "victims": [str(victim) for victim in placed.victims],
+                    **({"unprotected_victims": placed.unprotected} if placed.unprotected else {}),
                 }
-                for each in self.placed
+                for placed in self.placed
             ],
             "nodes": {
                 name: {"before": self.before[name].as_json(), "after": usage.as_json()}
                 for name, usage in self.after.items()
             },
             "why": [why.as_json() for why in self.why.values()],
-            "rollouts": [each.as_json() for each in self.rollouts],
+            "rollouts": [rollout.as_json() for rollout in self.rollouts],
             "refused": self.said.refused,
             "unknown": self.said.unknown,
         }
@@ -111,7 +111,7 @@ def new_pods(
     QuestionError when they are too many, or can't be.
     """
     workloads = list(workloads)
-    if (asked := sum(each.replicas or 0 for each in workloads)) > MOST_PODS:
+    if (asked := sum(workload.replicas or 0 for workload in workloads)) > MOST_PODS:
         raise QuestionError(f"these are {asked:,} pods; try places no more than {MOST_PODS:,}")
     maker = PodMaker(snapshot, decider.cache, said)
     found: list[NewPod] = []
@@ -123,7 +123,7 @@ def new_pods(
             found += maker.daemon_pods_of(workload, decider.cache.nodes.values())
         else:
             found += maker.pods_of(workload)
-    return sorted(found, key=lambda each: (not each.workload.node_name, -each.pod.spec.priority))
+    return sorted(found, key=lambda new_pod: (not new_pod.workload.node_name, -new_pod.pod.spec.priority))
 
 
 def decisions(new: Sequence[NewPod], decider: Decider, *, preempts: bool = True) -> Iterator[Decision]:
@@ -131,9 +131,9 @@ def decisions(new: Sequence[NewPod], decider: Decider, *, preempts: bool = True)
 
     preempts: whether others may have to leave.
     """
-    by_uid = {each.pod.metadata.uid: each for each in new}
+    by_uid = {new_pod.pod.metadata.uid: new_pod for new_pod in new}
     failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
-    for batch in batches(each.pod for each in new):
+    for batch in batches(new_pod.pod for new_pod in new):
         first = by_uid[batch[0].metadata.uid]
         if len(batch) > 1:
             found = decider.place(batch, preempts=preempts)
@@ -166,7 +166,7 @@ class Placing:
     ) -> None:
         self.answer = Trial(said=said)
         self._new, self._decider, self._explained = new, decider, explained
-        self._by_uid = {each.pod.metadata.uid: each for each in new}
+        self._by_uid = {new_pod.pod.metadata.uid: new_pod for new_pod in new}
 
     def __len__(self) -> int:
         return len(self._new)
@@ -177,7 +177,9 @@ class Placing:
             if new.refused:
                 yield self.answer.add(new.workload, Placed(new.pod, message=new.refused, is_refused=True))
         yield from self._rollouts()
-        left = [each for each in self._new if not each.refused and not each.workload.is_rolled_out]
+        left = [
+            new_pod for new_pod in self._new if not new_pod.refused and not new_pod.workload.is_rolled_out
+        ]
         for decision in decisions(left, self._decider):
             yield self._settle(decision)
         for name, before in self.answer.before.items():
@@ -186,9 +188,9 @@ class Placing:
     def _rollouts(self) -> Iterator[Placed]:
         """Replace the pods of workloads that are there already."""
         trial = self.answer
-        workloads = dict.fromkeys(each.workload for each in self._new)
-        for workload in [each for each in workloads if each.is_rolled_out]:
-            new = [each for each in self._new if each.workload is workload and not each.refused]
+        workloads = dict.fromkeys(new_pod.workload for new_pod in self._new)
+        for workload in [workload for workload in workloads if workload.is_rolled_out]:
+            new = [new_pod for new_pod in self._new if new_pod.workload is workload and not new_pod.refused]
             if not new:
                 continue
             changed = str(workload) not in trial.said.unchanged and not workload.paused
@@ -197,8 +199,8 @@ class Placing:
             trial.rollouts.append(rolling.run())
             with self._decider.trying() as (place, remove):
                 trial.rollouts[-1].max_unavailable = rolling.would_end(lambda new: place(new.pod), remove)
-            for each in rolling.waiting:
-                self._settle(*decisions([each], self._decider))
+            for waiting in rolling.waiting:
+                self._settle(*decisions([waiting], self._decider))
             yield from trial.placed[first:]
 
     def _place_now(self, new: NewPod) -> str:
@@ -218,7 +220,7 @@ class Placing:
 
 def _alike(one: NewPod, other: NewPod) -> bool:
     """Whether two pods have the same requirements: pods of a StatefulSet may have claims of their own."""
-    claims = [[each.name for each in claim_names(new.pod)] for new in (one, other)]
+    claims = [[name.name for name in claim_names(new.pod)] for new in (one, other)]
     return one.workload is other.workload and claims[0] == claims[1]
 
 
@@ -228,7 +230,7 @@ def _before(decider: Decider, name: str, decision: Decision) -> Usage:
     usage = usage_of(decider.cache.nodes[name], ["cpu", "memory", *own])
     if decision.nominated:
         return usage
-    less = {each: used - own.get(each, 0) for each, used in usage.requested.items()}
+    less = {name: used - own.get(name, 0) for name, used in usage.requested.items()}
     return Usage({**less, "pods": usage.requested["pods"] - 1}, usage.capacity)
 
 

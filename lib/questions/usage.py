@@ -31,7 +31,7 @@ class Usage:
         most = self.capacity.get(name, 0)
         if not most:
             return ""
-        then, now = (amount(name, each.requested.get(name, 0)) for each in (before, self))
+        then, now = (amount(name, usage.requested.get(name, 0)) for usage in (before, self))
         return f"{f'{then} → ' if then != now else ''}{now} of {amount(name, most)}"
 
     def as_json(self) -> dict[str, Any]:

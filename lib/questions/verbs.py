@@ -46,7 +46,7 @@ def add_verbs(app: typer.Typer, arguments: Sequence[str] | None = None) -> None:
         sys.argv[1:] = verb_first(sys.argv[1:])
     given = sys.argv[1:] if arguments is None else arguments
     _check_first_word(given)
-    if not any(each in VERBS or each in (COMPLETE, "-h", "--help") for each in given):
+    if not any(word in VERBS or word in (COMPLETE, "-h", "--help") for word in given):
         return
     from lib.questions.commands import ALL
 
@@ -92,24 +92,24 @@ def _add(app: typer.Typer, name: str, answer: Callable[..., int]) -> None:
     verbs share it. Other options come before those, and may take the place of some.
     """
     parameters = inspect.signature(answer).parameters.values()
-    parts = {each.name: _options(each.annotation) or [each] for each in parameters}
+    parts = {parameter.name: _options(parameter.annotation) or [parameter] for parameter in parameters}
     shared, *own = parts.values()
-    options = {each.name: each for part in own for each in part}
-    options |= {each.name: each for each in shared if each.name not in options}
+    options = {option.name: option for part in own for option in part}
+    options |= {parameter.name: parameter for parameter in shared if parameter.name not in options}
 
     def run(**given: Any) -> None:
         def taken(parameter: inspect.Parameter) -> Any:
             if not _options(parameter.annotation):
                 return given[parameter.name]
-            of_part = [each.name for each in parts[parameter.name] if each is options[each.name]]
+            of_part = [option.name for option in parts[parameter.name] if option is options[option.name]]
             return parameter.annotation(**{name: given[name] for name in of_part})
 
         ask = partial(answer, *map(taken, parameters))
         raise typer.Exit(_status(given["context"].command_path, ask))
 
-    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in options.values()]
+    keywords = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options.values()]
     run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]  # typer reads it
-    run.__annotations__ = {each.name: each.annotation for each in keywords}
+    run.__annotations__ = {keyword.name: keyword.annotation for keyword in keywords}
     run.__doc__ = answer.__doc__
     app.command(name, cls=Command, short_help=VERBS[name])(run)
 

@@ -44,7 +44,9 @@ class ToProvision:
 
 def to_provision(pod: Pod, storage: Storage, snapshot: Snapshot) -> list[ToProvision]:
     """The claims of a pod for which a provisioner is to make a volume now."""
-    return [each for claim in existing_claims(pod, storage) for each in _waiting(claim, storage, snapshot)]
+    return [
+        waiting for claim in existing_claims(pod, storage) for waiting in _waiting(claim, storage, snapshot)
+    ]
 
 
 def _waiting(claim: PersistentVolumeClaim, storage: Storage, snapshot: Snapshot) -> Iterator[ToProvision]:

@@ -82,9 +82,11 @@ def copies(
 
     They are ready and not cordoned. Their names are new.
     """
-    csi_node = next((each for each in csi_nodes if each.metadata.name == like.metadata.name), None)
+    csi_node = next(
+        (csi_node for csi_node in csi_nodes if csi_node.metadata.name == like.metadata.name), None
+    )
     named = {node.metadata.name for node in nodes}
-    own = [each for each in pods if each.spec.node_name == like.metadata.name and belongs_to_node(each)]
+    own = [pod for pod in pods if pod.spec.node_name == like.metadata.name and belongs_to_node(pod)]
     names = (f"{like.metadata.name}-copy-{i}" for i in range(1, number + len(named) + 1))
     free = (name for name in names if name not in named)
     return [_copy(like, own, csi_node, next(free)) for _ in range(number)]
@@ -92,7 +94,7 @@ def copies(
 
 def _copy(like: Node, pods: Sequence[Pod], csi_node: CSINode | None, name: str) -> NewNode:
     labels = {**like.metadata.labels, **({HOSTNAME: name} if HOSTNAME in like.metadata.labels else {})}
-    taints = [each for each in like.spec.taints if not each.key.startswith("node.kubernetes.io/")]
+    taints = [taint for taint in like.spec.taints if not taint.key.startswith("node.kubernetes.io/")]
     node = with_parts(
         like,
         metadata={"name": name, "uid": f"uid-of-{name}", "labels": labels},
@@ -146,10 +148,10 @@ def _with_label(node: Node, what: str, where: str) -> Node:
 def _with_taint(node: Node, what: str, where: str) -> Node:
     if what.endswith("-"):
         key, _, effect = what[:-1].partition(":")
-        taints = [each for each in node.spec.taints if each.key != key or effect not in ("", each.effect)]
+        taints = [taint for taint in node.spec.taints if taint.key != key or effect not in ("", taint.effect)]
     else:
         new = parse_taint(what, where)
-        taints = [each for each in node.spec.taints if (each.key, each.effect) != (new.key, new.effect)]
+        taints = [taint for taint in node.spec.taints if (taint.key, taint.effect) != (new.key, new.effect)]
         taints.append(new)
     return with_parts(node, spec={"taints": taints})
 
@@ -167,7 +169,7 @@ def shapes(nodes: Iterable[Node]) -> list[Node]:
     """One node of each shape, the most frequent shape first. Nodes of a shape differ only in their names."""
     alike: dict[object, list[Node]] = defaultdict(list)
     for node in nodes:
-        labels = frozenset(each for each in node.metadata.labels.items() if each[0] != HOSTNAME)
-        taints = frozenset((each.key, each.value, each.effect) for each in node.spec.taints)
+        labels = frozenset(label for label in node.metadata.labels.items() if label[0] != HOSTNAME)
+        taints = frozenset((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         alike[labels, taints, frozenset(node.status.allocatable.items())].append(node)
-    return [each[0] for each in sorted(alike.values(), key=len, reverse=True)]
+    return [nodes_alike[0] for nodes_alike in sorted(alike.values(), key=len, reverse=True)]

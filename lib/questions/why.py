@@ -85,19 +85,19 @@ class Why:
             group = found.setdefault(key, RejectedNodes(*key))
             group.nodes.append(name)
             group.details[tuple(self.details.get(name, ()))].append(name)
-        return sorted(found.values(), key=lambda each: (-len(each.nodes), each.plugin))
+        return sorted(found.values(), key=lambda group: (-len(group.nodes), group.plugin))
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer."""
         decision = self.decision
         nodes: dict[str, Any] = {
             name: {
-                "rejected_by": each.plugin,
-                "reasons": each.status.reasons,
+                "rejected_by": rejection.plugin,
+                "reasons": rejection.status.reasons,
                 "details": [str(line) for line in self.details.get(name, ())],
                 "lacks": [line.numbers for line in self.details.get(name, ()) if isinstance(line, Line)],
             }
-            for name, each in decision.rejected.items()
+            for name, rejection in decision.rejected.items()
         }
         for name, total in decision.totals.items():
             nodes[name] = {"scores": decision.scores[name], "total": total}
@@ -113,18 +113,18 @@ class Why:
             "node": decision.node_name if decision.outcome in PLACED else None,
             "message": decision.message,
             "nominated": decision.nominated or None,
-            "victims": [str(each) for each in decision.victims],
+            "victims": [str(victim) for victim in decision.victims],
             "nodes": dict(sorted(nodes.items())),
             "suggestions": [
-                {"changes": [fix.words for fix in each.fixes], "nodes": each.fits_on}
-                for each in self.suggestions
+                {"changes": [fix.words for fix in suggestion.fixes], "nodes": suggestion.fits_on}
+                for suggestion in self.suggestions
             ],
             "leaving": {
                 name: {str(pod): leaving_text(pod, self.now) for pod in pods}
                 for name, pods in self.leaving.items()
             },
             "said": self.said,
-            "to_provision": [each.as_json() for each in self.to_provision],
+            "to_provision": [claim.as_json() for claim in self.to_provision],
             "group": self.group or None,
             "waits_for": self.waits_for and self.waits_for.as_json(),
         }
@@ -175,13 +175,17 @@ def _with_its_group(found: Why, members: Sequence[Pod], decider: Decider) -> Non
     decisions = decider.ask_together(members)
     found.decision = decisions[members.index(found.pod)]
     found.details, found.suggestions = {}, []
-    rejected_itself = [pod for pod, each in zip(members, decisions, strict=True) if _fits_nowhere(each)]
+    rejected_itself = [
+        pod for pod, decision in zip(members, decisions, strict=True) if _fits_nowhere(decision)
+    ]
     if found.yes or not rejected_itself:
         return  # it has a node, or other pods of the group are still to come
     first = members.index(found.pod if found.pod in rejected_itself else rejected_itself[0])
     with decider.placed(members[:first]):
         fails = why_nowhere(members[first], decider.ask(members[first]), decider)
-    fails.suggestions = [each for each in fails.suggestions if _helps_group(each, members, first, decider)]
+    fails.suggestions = [
+        suggestion for suggestion in fails.suggestions if _helps_group(suggestion, members, first, decider)
+    ]
     if members[first] is found.pod:
         found.decision, found.details, found.suggestions = fails.decision, fails.details, fails.suggestions
     else:
@@ -215,7 +219,9 @@ def why_nowhere(pod: Pod, decision: Decision, decider: Decider, *, suggestions: 
     leaving = dict(makes_room(decision, decider)) if suggestions else {}
     gone = {id(pod) for pods in leaving.values() for pod in pods}
     would_help = [
-        each for each in would_help if not each.removed or any(id(pod) not in gone for pod in each.removed)
+        suggestion
+        for suggestion in would_help
+        if not suggestion.removed or any(id(pod) not in gone for pod in suggestion.removed)
     ]
     gated = decider.gated(pod)
     return Why(

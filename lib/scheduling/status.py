@@ -135,7 +135,7 @@ def checked(answer: Status | None) -> Status | None:
         raise BadAnswerError(f"{short(answer.lacks)} is given for lacks, but isn't a set")
     if not isinstance(answer.limit, int | float):
         raise BadAnswerError(f"{short(answer.limit)} is given for limit, but isn't a number")
-    if not all(isinstance(each, Assumed | UndoClaim) for each in (*answer.writes, *answer.undo)):
+    if not all(isinstance(write, Assumed | UndoClaim) for write in (*answer.writes, *answer.undo)):
         raise BadAnswerError(f"{short(answer)} is to write something other than claims and volumes")
     return answer
 

@@ -58,9 +58,13 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
     answers = _Answers(listers, needs, report, may_wait=until < inf)
     namespaces = before.namespaces
     if listed := answers.of(resources.NAMESPACE_LABELS):
-        namespaces = {each.metadata.name: each.metadata.labels for each in report.readable(listed[ALL])}
+        namespaces = {
+            namespace.metadata.name: namespace.metadata.labels for namespace in report.readable(listed[ALL])
+        }
     services = [
-        each for listed in answers.of(resources.OWN_SERVICES).values() for each in report.readable(listed)
+        service
+        for listed in answers.of(resources.OWN_SERVICES).values()
+        for service in report.readable(listed)
     ]
     workloads = Workloads(services, answers.of(resources.CONTROLLERS))
     group_sizes = answers.of(resources.GROUP_SIZES)

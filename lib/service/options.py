@@ -143,7 +143,8 @@ def run_with_options(
         options, profiles = _options(CommandLine(**given))
         if not sys.argv[1:] and sys.stderr.isatty():
             typer.echo(
-                _intent(options, [each.scheduler_name for each in profiles], context.command_path), err=True
+                _intent(options, [profile.scheduler_name for profile in profiles], context.command_path),
+                err=True,
             )
         if options.check_config:
             check_config.show(

@@ -6,6 +6,7 @@ scripts/deploy/permissions.yaml has the same as RBAC rules, and says what each i
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from lib.kube.api import Api
@@ -59,13 +60,16 @@ def needed_rights(
     writes: false in a dry run. election: its lease.
     """
     everywhere, inside = list[Right](), list[Right]()
-    for each in (resource for need in needs for resource in (*need.resources, *need.written)):
-        reads = [verb for verb in each.reads if watch or verb != "watch"]
-        verbs = [*reads, *(each.writes if writes else ())]
-        (inside if each.inside else everywhere).extend(Right(verb, each.plural, each.group) for verb in verbs)
+    for resource in chain.from_iterable((*need.resources, *need.written) for need in needs):
+        reads = [verb for verb in resource.reads if watch or verb != "watch"]
+        verbs = [*reads, *(resource.writes if writes else ())]
+        where = inside if resource.inside else everywhere
+        where.extend(Right(verb, resource.plural, resource.group) for verb in verbs)
     if namespaces:  # what labels they have is known without this right
         everywhere.remove(Right("list", NAMESPACES.plural))
-    rights = everywhere + [right._replace(namespace=each) for each in namespaces or [""] for right in inside]
+    rights = everywhere + [
+        right._replace(namespace=namespace) for namespace in namespaces or [""] for right in inside
+    ]
     if election:
         # RBAC can't restrict `create` to a name: the request has none in its path.
         leases = Right("create", "leases", "coordination.k8s.io", election.resource_namespace)
@@ -81,10 +85,10 @@ def missing_rights(api: Api, rights: Sequence[Right]) -> list[Right]:
     for start in range(0, len(rights), AT_ONCE):
         asked = rights[start : start + AT_ONCE]
         requests = [Request("POST", REVIEWS, SelfSubjectAccessReview, _review(right)) for right in asked]
-        answers = [api.begin(each) for each in requests]
+        answers = [api.begin(request) for request in requests]
         reviews = [answer.answer() for answer in answers]
         missing += [
-            each for each, review in zip(asked, reviews, strict=True) if review.status.allowed is False
+            right for right, review in zip(asked, reviews, strict=True) if review.status.allowed is False
         ]
     return missing
 

@@ -141,8 +141,8 @@ class StartupChecks:
             warnings = self._checks.of(check)
             if not isinstance(warnings, ApiError):  # else the answer hasn't come yet
                 self._to_check.remove(check)
-                for each in warnings:
-                    self._report.warning(each)
+                for warning in warnings:
+                    self._report.warning(warning)
 
     def _check_namespace(self, name: str) -> Sequence[str]:
         try:
@@ -174,7 +174,7 @@ class StartupChecks:
             by_name[pod.spec.scheduler_name].append(pod)
         warnings: list[str] = []
         for name, waiting in by_name.items():
-            ours = [each for each in self._scheduler_names if each != name]
+            ours = [other for other in self._scheduler_names if other != name]
             near = get_close_matches(name, ours, n=1, cutoff=SIMILAR)
             if near and name not in self._said:
                 self._said.add(name)

@@ -69,7 +69,7 @@ def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
         if name in told:
             raise CommandLineError(f"--node-type {name}: is there twice")
         told[name] = _told(rest, f"--node-type {name}")
-    without = [name for name, each in told.items() if each.price is None]
+    without = [name for name, told_type in told.items() if told_type.price is None]
     if without and len(without) < len(told):
         raise CommandLineError(
             f"--node-type {without[0]}: price is missing; either all types have one or none"
@@ -77,12 +77,12 @@ def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
     return [
         NodeType(
             name,
-            each.price or Decimal(1),
-            each.most,
-            partial(_made, name, each, utilization),
-            kinds=len(each.zones) or 1,
+            told_type.price or Decimal(1),
+            told_type.most,
+            partial(_made, name, told_type, utilization),
+            kinds=len(told_type.zones) or 1,
         )
-        for name, each in told.items()
+        for name, told_type in told.items()
     ]
 
 
@@ -93,7 +93,7 @@ def like_nodes(snapshot: Snapshot, utilization: float) -> list[NodeType]:
 
         def make(number: int, like: Node = like) -> Sequence[NewNode]:
             made = copies(like, snapshot.of(Pod), number, snapshot.of(Node), snapshot.of(CSINode))
-            return [_squeezed(each, utilization) for each in made]
+            return [_squeezed(new_node, utilization) for new_node in made]
 
         found.append(NodeType(f"like {like.metadata.name}", Decimal(1), MOST_NODES, make))
     return found
@@ -121,7 +121,7 @@ def _told(text: str, where: str) -> _Told:
             if key not in RESOURCES and "/" not in key and not key.startswith("hugepages-"):
                 raise CommandLineError(f"{where}: there is no resource {key}; an extended one has a / in it")
             told.amounts[key] = _amount(value, f"{where}: {key}")
-    if missing := [each for each in SQUEEZED if each not in told.amounts]:
+    if missing := [name for name in SQUEEZED if name not in told.amounts]:
         raise CommandLineError(f"{where}: {missing[0]} is missing: {FORM}")
     return told
 
@@ -171,7 +171,7 @@ def _node(type_name: str, number: int, told: _Told) -> NewNode:
     }
     node = convert(body, Node, f"--node-type {type_name}")
     node = with_parts(node, spec={"taints": told.taints})
-    drivers = [CSINodeDriver(each, VolumeNodeResources(most)) for each, most in told.volumes.items()]
+    drivers = [CSINodeDriver(driver, VolumeNodeResources(most)) for driver, most in told.volumes.items()]
     csi_node = CSINode(ObjectMeta(name=name), CSINodeSpec(drivers)) if drivers else None
     return NewNode(node, (), csi_node)
 

@@ -84,7 +84,9 @@ class Search:
         while True:
             choices, are_all = self._cheaper(self.price(best))
             # Likely ones first: those that have most of what is asked.
-            fitting = next((each for each in sorted(choices, key=self._scarcity) if self._fits(each)), None)
+            fitting = next(
+                (counts for counts in sorted(choices, key=self._scarcity) if self._fits(counts)), None
+            )
             if fitting is None:
                 return best, len(choices), are_all
             best = self._fewer(fitting)
@@ -113,14 +115,16 @@ class Search:
     def _missing(self, counts: Counts) -> dict[str, str]:
         """A pod that has no node then, and why; in the first order in which there is one."""
         tried = (self._tries.place(counts, order) for order in range(ORDERS))
-        return next((each.missing for each in tried if each.missing), {})
+        return next((trial.missing for trial in tried if trial.missing), {})
 
     def price(self, counts: Counts) -> Decimal:
         """The price of so many nodes."""
-        return sum((each.price * n for each, n in zip(self._types, counts, strict=True)), Decimal(0))
+        return sum(
+            (node_type.price * n for node_type, n in zip(self._types, counts, strict=True)), Decimal(0)
+        )
 
     def _fits(self, counts: Counts) -> bool:
-        named = [f"{n} {each.name}" for each, n in zip(self._types, counts, strict=True) if n]
+        named = [f"{n} {node_type.name}" for node_type, n in zip(self._types, counts, strict=True) if n]
         self._say(f"trying {' + '.join(named) or 'no more nodes'}")
         return self._tries.fits(counts)
 
@@ -133,18 +137,22 @@ class Search:
         more_for_orders = 1
         while not (seen.fits and self._fits(counts)):
             steps = []
-            for i, each in enumerate(self._types):
+            for i, node_type in enumerate(self._types):
                 for more in (1, 2, 3) if self._fitting[i] else ():  # a pod may need several zones at once
-                    if counts[i] + more > each.most:
+                    if counts[i] + more > node_type.most:
                         break
                     self._say(f"trying {sum(counts) + more} nodes: {len(seen.missing)} pods are missing")
                     tried = self._tries.place(_with(counts, i, more), all_of_them=True)
                     placed = len(seen.missing) - len(tried.missing)
                     if placed > 0:
-                        steps.append((placed / float(each.price * more), placed / more, i, more, tried))
+                        steps.append((placed / float(node_type.price * more), placed / more, i, more, tried))
                         break
             if not steps and seen.fits:  # it depends on the order whether they fit: have more
-                room = [i for i, each in enumerate(self._types) if counts[i] < each.most and self._fitting[i]]
+                room = [
+                    i
+                    for i, node_type in enumerate(self._types)
+                    if counts[i] < node_type.most and self._fitting[i]
+                ]
                 if not room or more_for_orders > MOST_FOR_ORDERS:
                     return seen
                 i = min(room, key=lambda i: self._types[i].price)
@@ -153,9 +161,11 @@ class Search:
                 seen = self._tries.place(counts, all_of_them=True)
                 continue
             if not steps:  # say why: with some nodes of each type, if there are none yet
-                some = tuple(n or min(3, each.most) for each, n in zip(self._types, counts, strict=True))
+                some = tuple(
+                    n or min(3, node_type.most) for node_type, n in zip(self._types, counts, strict=True)
+                )
                 return min(
-                    self._tries.place(some, all_of_them=True), seen, key=lambda each: len(each.missing)
+                    self._tries.place(some, all_of_them=True), seen, key=lambda trial: len(trial.missing)
                 )
             _, per_node, i, more, tried = max(steps, key=lambda step: step[:2])
             jump = int(len(tried.missing) / per_node / 2)  # half of what is likely to be needed
@@ -220,7 +230,7 @@ class Search:
 
     def _has(self, counts: Counts, name: str) -> int:
         """How much of a resource the nodes together have."""
-        return sum(n * max(0, each.get(name, 0)) for each, n in zip(self._offers, counts, strict=True))
+        return sum(n * max(0, offer.get(name, 0)) for offer, n in zip(self._offers, counts, strict=True))
 
     def _has_enough(self, counts: Counts) -> bool:
         """Whether the nodes together have what is asked; else it needn't be tried."""
@@ -264,8 +274,8 @@ class Search:
         least = Decimal(0)
         for name, amount in self._asked.items():
             per_price = [
-                each.price / Decimal(has)
-                for each, offer in zip(self._types, self._offers, strict=True)
+                node_type.price / Decimal(has)
+                for node_type, offer in zip(self._types, self._offers, strict=True)
                 if (has := offer.get(name, 0)) > 0
             ]
             least = max(least, min(per_price, default=Decimal(0)) * Decimal(amount))

@@ -44,7 +44,7 @@ class Sized:
 
     def named(self, counts: Counts) -> dict[str, int]:
         """Numbers of nodes by type, but for types of which there are none."""
-        return {each.name: n for each, n in zip(self.types, counts, strict=bool(counts)) if n}
+        return {node_type.name: n for node_type, n in zip(self.types, counts, strict=bool(counts)) if n}
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer, but for the verdict."""
@@ -122,13 +122,13 @@ def _show_types(answer: Sized, out: Printer) -> None:
     """A row for each type: its nodes, their price, and how much of them is requested."""
     names = [name for name in _resources(answer.nodes) if name != "pods"]
     rows, at = [], 0
-    for each in answer.types:
-        number = answer.numbers.get(each.name, 0)
+    for node_type in answer.types:
+        number = answer.numbers.get(node_type.name, 0)
         nodes, at = answer.nodes[at : at + number], at + number
         if number:
             uses = (_use(nodes, name) for name in names)
             on_them = sum(len(node.pods) for node in nodes)
-            rows.append([each.name, f"{number:,}", f"{each.price * number}", f"{on_them:,}", *uses])
+            rows.append([node_type.name, f"{number:,}", f"{node_type.price * number}", f"{on_them:,}", *uses])
     out.table(["type", "nodes", "price", "pods", *names], rows, right=(1, 2, 3))
 
 

@@ -98,7 +98,7 @@ class Trying:
         """
         decider, _ = self._decider((0,) * len(self.types), MACHINE.random(0))
         for pod in waiting:
-            if not any(isinstance(each, NodeResourcesFit) for each in decider.profile_of(pod).plugins):
+            if not any(isinstance(plugin, NodeResourcesFit) for plugin in decider.profile_of(pod).plugins):
                 return {}
         nodes = decider.cache.nodes.values()
         free = total({name: max(0, left) for name, left in _left(node).items()} for node in nodes)
@@ -133,7 +133,7 @@ class Trying:
 
         By type, the names of nodes on which these have room; of the other nodes, which pod hasn't, and why.
         """
-        counts = tuple(min(each.kinds, each.most) for each in self.types)
+        counts = tuple(min(node_type.kinds, node_type.most) for node_type in self.types)
         decider, made = self._decider(counts, MACHINE.random(0))
         unusable = {}
         for new in self._new(decider):
@@ -161,7 +161,7 @@ class Trying:
         new = self._new(decider)
         if order:
             random.shuffle(new)
-            new.sort(key=lambda each: (not each.node_name, -each.pod.spec.priority))
+            new.sort(key=lambda new_pod: (not new_pod.node_name, -new_pod.pod.spec.priority))
         tried = Tried(counts)
         for decision in decisions(new, decider, preempts=False):
             if not node_of(decision):
@@ -176,8 +176,8 @@ class Trying:
         with_them = Snapshot({kind: [*objects] for kind, objects in self._snapshot.objects.items()})
         with_them.forbidden = self._snapshot.forbidden
         made = []
-        for each, number in zip(self.types, counts, strict=True):
-            for new in each.make(number):
+        for node_type, number in zip(self.types, counts, strict=True):
+            for new in node_type.make(number):
                 made.append(new.node.metadata.name)
                 with_them.of(Node).append(new.node)
                 with_them.of(Pod).extend(new.pods or self._daemons_on(new.node))
@@ -198,10 +198,10 @@ class Trying:
             waiting = [pod for pod in sorted(pods, key=queue_order) if not decider.gated(pod)]
             return [NewPod(Workload("Pod", "", "", {}, 1), pod) for pod in waiting]
         new = new_pods(self._workloads, self._snapshot, decider)
-        for each in new:
-            if each.refused:
-                raise QuestionError(f"{each.workload}: {each.refused}")
-        return sorted(new, key=lambda each: (not each.node_name, -each.pod.spec.priority))
+        for new_pod in new:
+            if new_pod.refused:
+                raise QuestionError(f"{new_pod.workload}: {new_pod.refused}")
+        return sorted(new, key=lambda new_pod: (not new_pod.node_name, -new_pod.pod.spec.priority))
 
 
 def _is_final(rejection: Rejection | None) -> bool:
@@ -231,6 +231,6 @@ def _for_any_node(pod: Pod) -> Pod:
     """Without the node's name in the required affinity, which the DaemonSet controller has put there."""
     affinity = pod.spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
-    terms = [replace(each, match_fields=()) for each in (required.node_selector_terms if required else ())]
-    kept = tuple(each for each in terms if each.match_expressions)
+    terms = [replace(term, match_fields=()) for term in (required.node_selector_terms if required else ())]
+    kept = tuple(term for term in terms if term.match_expressions)
     return with_required_nodes(pod, NodeSelector(kept) if kept else None)

@@ -51,7 +51,7 @@ def what_lacks(
 def consumed_by(device: Device, wanted: CapacityRequirements | None) -> dict[str, str]:
     """What a request takes of each of a device's capacities, as quantities."""
     requests = wanted.requests if wanted else {}
-    return {name: _amount_of(requests.get(name), each) for name, each in device.capacity.items()}
+    return {name: _amount_of(requests.get(name), capacity) for name, capacity in device.capacity.items()}
 
 
 def added(consumed: Consumed, more: Mapping[str, str], sign: int = 1) -> Consumed:
@@ -75,7 +75,7 @@ def _amount_of(wanted: str | None, capacity: DeviceCapacity) -> str:
     if policy.valid_range and policy.valid_range.min is not None:
         return _rounded_up(wanted, policy.valid_range)
     amount = Quantity.parse(wanted)
-    return next((each for each in policy.valid_values if amount <= Quantity.parse(each)), wanted)
+    return next((valid for valid in policy.valid_values if amount <= Quantity.parse(valid)), wanted)
 
 
 def _rounded_up(wanted: str, valid: CapacityRequestPolicyRange) -> str:

@@ -61,7 +61,7 @@ def allocation_of(
     chosen = list(chosen)
     return AllocationResult(
         DeviceAllocationResult(tuple(map(_result_of, chosen)), (*_configurations(claim, met),)),
-        _node_selector([each.device for each in chosen], node_name),
+        _node_selector([choice.device for choice in chosen], node_name),
     )
 
 

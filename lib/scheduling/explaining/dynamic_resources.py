@@ -72,7 +72,7 @@ def _why_no_devices(
                     f"claim {claim}, request {name}: {found}",
                     **{"claim": str(claim), "request": name, **found.numbers},
                 )
-    if can_each and (left := [each for each in claims if not each.status.allocation]):
+    if can_each and (left := [claim for claim in claims if not claim.status.allocation]):
         yield from _why_not_together(left, node, devices)
 
 
@@ -126,8 +126,8 @@ def _why_not_together(
     ]
     if any(claim.spec.devices.constraints for claim in claims) and _fit(free_of, node, devices):
         for claim in claims:
-            for each in claim.spec.devices.constraints:
-                yield f"claim {claim}, {_constraint_text(each, could_be_had)}"
+            for constraint in claim.spec.devices.constraints:
+                yield f"claim {claim}, {_constraint_text(constraint, could_be_had)}"
         return
     for name, amount in wanted.items():
         has = sum(Quantity.parse(device.device.capacity[name].value).value for device in could_be_had)
@@ -167,7 +167,7 @@ def _value_text(attribute: DeviceAttribute | None) -> str:
     if attribute is None:
         return "no such attribute"
     values = attribute.string_value, attribute.version_value, attribute.int_value, attribute.bool_value
-    return next((str(each) for each in values if each is not None), "an unknown value")
+    return next((str(value) for value in values if value is not None), "an unknown value")
 
 
 def _of_many(why: str) -> str:

@@ -23,8 +23,8 @@ def _nearly_fitting(claim: PersistentVolumeClaim, storage: Storage, _: int) -> S
     found = [(volume, [*_wrong(volume, claim)]) for volume in storage.volumes]
     used = {volume: None for volume, wrong in found if wrong and _is_used(volume, claim, storage)}
     nearest = [(volume, wrong) for volume, wrong in found if wrong and volume not in used]
-    nearest.sort(key=lambda each: len(each[1]))
-    nearest = [each for each in nearest if len(each[1]) == len(nearest[0][1])]
+    nearest.sort(key=lambda near: len(near[1]))
+    nearest = [near for near in nearest if len(near[1]) == len(nearest[0][1])]
     said = [_text(volume, wrong, claim) for volume, wrong in nearest[:MOST_NAMED]]
     if more := len(nearest) - len(said):
         said.append(f"as little is wrong with {count(more, 'more volume')}")
@@ -74,7 +74,7 @@ def _wrong(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Iterator[s
     if volume.storage_class != claim.storage_class:
         yield f"has {f'class {volume.storage_class}' if volume.storage_class else 'no class'}"
     if _is_small(volume, claim):
-        sizes = (exact_amount("storage", each.size.value) for each in (volume, claim))
+        sizes = (exact_amount("storage", stored.size.value) for stored in (volume, claim))
         yield "has {}, {} are wanted".format(*sizes)
     if missing := [mode for mode in wanted.access_modes if mode not in spec.access_modes]:
         modes = listed(spec.access_modes) or "no access mode"

@@ -39,7 +39,7 @@ class NodeResourcesFitExplainer:
             total, left = capacity(node, name), amount_left(node, name)
             made_of = sum_text(pod, name)
             needs = f"needs {name} {amount(name, wanted)}{f' ({made_of})' if made_of else ''}"
-            daemons = sum(pod_requests(each).get(name, 0) for each in node.pods if belongs_to_node(each))
+            daemons = sum(pod_requests(other).get(name, 0) for other in node.pods if belongs_to_node(other))
             line = partial(Line, resource=name, needs=wanted, has=total, free=left)
             if not total:
                 yield line(f"{needs}, the node has none")

@@ -20,11 +20,14 @@ def sum_text(pod: Pod, name: str) -> str:
     if name in spec.resources.requests:
         parts.append((amounts(spec.resources.requests)[name], "of the pod as a whole"))
     else:
-        sidecars = [each for each in spec.init_containers if each.restart_policy == "Always"]
+        sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
         running = _of(spec.containers).get(name, 0) + _of(sidecars).get(name, 0)
         first, beside = max(
-            ((each, _beside(each, spec.init_containers).get(name, 0)) for each in spec.init_containers),
-            key=lambda each: _of([each[0]]).get(name, 0) + each[1],
+            (
+                (container, _beside(container, spec.init_containers).get(name, 0))
+                for container in spec.init_containers
+            ),
+            key=lambda with_beside: _of([with_beside[0]]).get(name, 0) + with_beside[1],
             default=(None, 0),
         )
         alone = _of([first]).get(name, 0) if first else 0
@@ -32,8 +35,10 @@ def sum_text(pod: Pod, name: str) -> str:
             parts.append((alone, f"of init container {first.name}"))
             parts.append((beside, "of the sidecars that run beside it"))
         else:
-            parts += [(_of([each]).get(name, 0), f"of {each.name}") for each in spec.containers]
-            parts += [(_of([each]).get(name, 0), f"of sidecar {each.name}") for each in sidecars]
+            parts += [
+                (_of([container]).get(name, 0), f"of {container.name}") for container in spec.containers
+            ]
+            parts += [(_of([sidecar]).get(name, 0), f"of sidecar {sidecar.name}") for sidecar in sidecars]
     parts.append((overhead, "of its RuntimeClass's overhead"))
     counted = [(many, what) for many, what in parts if many]
     is_plain = (
@@ -45,15 +50,15 @@ def sum_text(pod: Pod, name: str) -> str:
 
 
 def _of(containers: Iterable[Container]) -> Resources:
-    return amounts(total(each.resources.requests for each in containers))
+    return amounts(total(container.resources.requests for container in containers))
 
 
 def _beside(container: Container, all_of_them: Iterable[Container]) -> Mapping[str, int]:
     """What the sidecars request that have started before an init container."""
     sidecars = []
-    for each in all_of_them:
-        if each is container:
+    for other in all_of_them:
+        if other is container:
             break
-        if each.restart_policy == "Always":
-            sidecars.append(each)
+        if other.restart_policy == "Always":
+            sidecars.append(other)
     return _of(sidecars)

@@ -32,9 +32,11 @@ def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
     if not term.match_expressions and not term.match_fields:
         return "an empty term matches no node"
     if no_numbers := [
-        each.values[0]
-        for each in term.match_expressions
-        if each.operator in COMPARING and len(each.values) == 1 and integer(each.values[0]) is None
+        expression.values[0]
+        for expression in term.match_expressions
+        if expression.operator in COMPARING
+        and len(expression.values) == 1
+        and integer(expression.values[0]) is None
     ]:
         return f"{listed(no_numbers)} is no whole number, and so the term matches no node"
     if wrong := problems_of_term(term):

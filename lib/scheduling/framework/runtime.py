@@ -92,7 +92,7 @@ def for_nodes(plugin: Plugin, method: str) -> ForNodes:
 
 def takes_many(kind: type, method: str) -> bool:
     """Whether a class has `filter_nodes`, say, and not `filter`; of both, the more derived one counts."""
-    defining = (each for each in kind.__mro__ if vars(each).keys() & {method, f"{method}_nodes"})
+    defining = (base for base in kind.__mro__ if vars(base).keys() & {method, f"{method}_nodes"})
     return f"{method}_nodes" in vars(next(defining, object))
 
 
@@ -157,21 +157,21 @@ class Framework:
         self._points: dict[str, Point] = {}
         self.pre_filters = profile.with_point(PreFilterPlugin)
         self.filters = [
-            Filter(i, each, for_nodes(each, "filter")) for i, each in enumerate(profile.filters())
+            Filter(i, plugin, for_nodes(plugin, "filter")) for i, plugin in enumerate(profile.filters())
         ]
-        self._filter_order = {each.plugin.name: each.order for each in self.filters}
+        self._filter_order = {runner.plugin.name: runner.order for runner in self.filters}
         self._post_filters = profile.with_point(PostFilterPlugin)
         self.pre_scorers = [
-            each for each in profile.with_point(PreScorePlugin) if each.name in profile.weights
+            plugin for plugin in profile.with_point(PreScorePlugin) if plugin.name in profile.weights
         ]
         self.scorers = [
             Scorer(
-                each,
-                for_nodes(each, "score"),
-                profile.weights[each.name],
-                each if isinstance(each, NormalizeScorePlugin) else None,
+                plugin,
+                for_nodes(plugin, "score"),
+                profile.weights[plugin.name],
+                plugin if isinstance(plugin, NormalizeScorePlugin) else None,
             )
-            for each in profile.scorers()
+            for plugin in profile.scorers()
         ]
         self.annotators = profile.with_point(AnnotatePlugin)
         self._reserve = profile.with_point(ReservePlugin)
@@ -182,11 +182,11 @@ class Framework:
         self._post_bind = profile.with_point(PostBindPlugin)
         points: Mapping[str, Iterable[Plugin]] = {
             "PreFilter": self.pre_filters,
-            "Filter": [each.plugin for each in self.filters],
+            "Filter": [runner.plugin for runner in self.filters],
             "PreScore": self.pre_scorers,
-            "Score": [each.plugin for each in self.scorers],
+            "Score": [scorer.plugin for scorer in self.scorers],
         }
-        self.evaluations = {point: {each.name: 0 for each in found} for point, found in points.items()}
+        self.evaluations = {point: {plugin.name: 0 for plugin in found} for point, found in points.items()}
 
     def point(self, name: str) -> Point:
         """A block that is timed as an extension point, such as "Filter". Two of one name can't overlap."""

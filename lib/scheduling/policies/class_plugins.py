@@ -59,7 +59,7 @@ def read_only(kind: type, methods: Iterable[str]) -> type:
     A class that is one of poller's plugins, or is derived from one, gets poller's own objects: it needs what
     poller's plugins need. In any class, what comes back is checked.
     """
-    about = {each: getattr(kind, each) for each in ("__module__", "__qualname__", "__doc__")}
+    about = {attribute: getattr(kind, attribute) for attribute in ("__module__", "__qualname__", "__doc__")}
     names = [name for name in methods if callable(getattr(kind, name, None))]
     if any(_is_ours(base) and not getattr(base, "_is_protocol", False) for base in kind.__mro__):
         own = [name for name in names if not _is_ours(_definer(kind, name))]

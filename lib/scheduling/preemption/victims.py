@@ -92,7 +92,7 @@ def least_harm_for_room(
         return None
     fewest = sorted(pod.spec.priority for pod in potential)[:needed]
     highest, times = fewest[-1], sorted(_started(pod) for pod in potential if pod.spec.priority == fewest[-1])
-    total = sum(each + 2**31 for each in fewest)
+    total = sum(priority + 2**31 for priority in fewest)
     return Harm(0, highest, total, needed, -_at(times[-fewest.count(highest)]))
 
 

@@ -239,7 +239,7 @@ def takers(driver: str, node: NodeInfo, storage: Storage) -> Iterator[Line]:
         except NotOwnerError:
             continue
         by_pods |= volumes
-        if own := sum(each == driver for each, _ in volumes):
+        if own := sum(attacher == driver for attacher, _ in volumes):
             yield Line(f"pod {pod} has {own:,}", held_by={str(pod): own})
     for attachment in storage.attachments(node.name):
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")

@@ -110,7 +110,7 @@ def environment(*, is_vague: bool) -> Any:
     variables |= {name: f"type<{name}>" for name in TYPE_NAMES}
     declared = declarations()
     functions = [
-        {"name": name, "overloads": [{"signature": each.signature, "return": each.result} for each in forms]}
+        {"name": name, "overloads": [{"signature": form.signature, "return": form.result} for form in forms]}
         for name, forms in declared.items()
         if forms[0].result
     ]
@@ -126,9 +126,9 @@ def environment(*, is_vague: bool) -> Any:
 
 def _renamed(expression: str, parsed: Expression) -> str:
     """An expression with the one name that the library has for existsOne() with two variables."""
-    for each in nodes(parsed.node):
-        if isinstance(each, Call) and each.function == "exists_one" and len(each.arguments) == 3:
-            before = expression[: parsed.places[each.id]].rstrip()
+    for node in nodes(parsed.node):
+        if isinstance(node, Call) and node.function == "exists_one" and len(node.arguments) == 3:
+            before = expression[: parsed.places[node.id]].rstrip()
             renamed = before.removesuffix("exists_one") + " existsOne"  # as long as before
             expression = renamed + expression[len(before) :]
     return expression
@@ -176,8 +176,8 @@ def _problems(node: Node, types: Types, *, in_format: bool = False) -> Iterator[
         case Map() if not in_format:
             yield from _mixed(node.keys, types)
             yield from _mixed(node.values, types, node.optional)
-    for each in parts(node):
-        yield from _problems(each, types, in_format=in_format)
+    for part in parts(node):
+        yield from _problems(part, types, in_format=in_format)
 
 
 def _is_nested(type_: str) -> bool:
@@ -234,8 +234,8 @@ def _bad_value(clause: str, node: Node, types: Types) -> Problem | None:
     if kind != "dyn" and kind not in ALLOWED[clause]:
         return node, f"error during formatting: {WRONG[clause].format(kind)}"
     if clause == "s" and isinstance(node, List | Map):
-        for each in parts(node):
-            if bad := _bad_value(clause, each, types):
+        for part in parts(node):
+            if bad := _bad_value(clause, part, types):
                 return bad
     return None
 
@@ -247,7 +247,7 @@ def _folded(node: Node) -> Node:
     """The expression with its constant parts computed. CelError if one of these has no value."""
     node = with_parts(node, _folded)
     match node:
-        case List() | Map() if not node.optional and all(isinstance(each, Constant) for each in parts(node)):
+        case List() | Map() if not node.optional and all(isinstance(part, Constant) for part in parts(node)):
             return _computed(node)
         case Call():
             return _folded_call(node)

@@ -81,7 +81,7 @@ def _read(amount: float) -> int:
 
 def _joined(texts: Any, by: Any = "") -> int:
     """How long the text is that `join` makes; 1 if it fails."""
-    if not isinstance(texts, list) or not all(isinstance(each, str) for each in (*texts, by)):
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in (*texts, by)):
         return 1
     return sum(map(len, texts)) + len(by) * max(0, len(texts) - 1)
 
@@ -285,7 +285,7 @@ def _both(left: Any, right: Any) -> int:
 
 
 def _all(*values: Any) -> int:
-    return sum(weight(each) for each in values if isinstance(each, WITH_PARTS))
+    return sum(weight(value) for value in values if isinstance(value, WITH_PARTS))
 
 
 def _each_with_each(one: Any, other: Any) -> int:

@@ -20,8 +20,8 @@ from lib.scheduling.devices.cel.functions import FUNCTIONS
 from lib.scheduling.devices.cel.kubernetes import KUBERNETES
 
 NUMBERS = ("int", "uint", "double")
-ALIKE = [(each, each) for each in ("bool", "duration", "timestamp", "string", "bytes")]
-ORDERED_PAIRS = "{" + "|".join(",".join(each) for each in [*product(NUMBERS, NUMBERS), *ALIKE]) + "}"
+ALIKE = [(type_, type_) for type_ in ("bool", "duration", "timestamp", "string", "bytes")]
+ORDERED_PAIRS = "{" + "|".join(",".join(pair) for pair in [*product(NUMBERS, NUMBERS), *ALIKE]) + "}"
 """What can be compared. The library itself doesn't compare numbers of several types."""
 
 DECLARED = (
@@ -65,7 +65,9 @@ def declarations() -> Mapping[str, Sequence[Overload]]:
             signature, _, result = line.partition(" ")
             parts = PARTS.fullmatch(_without_parameters(signature))
             assert parts
-            parameters = [each for each in (parts["target"], *parts["arguments"].split(",")) if each]
+            parameters = [
+                parameter for parameter in (parts["target"], *parts["arguments"].split(",")) if parameter
+            ]
             overload = Overload(signature, result, parameters, bool(parts["target"]), compute)
             found[parts["name"].replace("\\", "")].append(overload)
     return found
@@ -77,8 +79,8 @@ def _forms(form: str) -> Iterator[str]:
     if not choice:
         yield form
         return
-    for each in choice[1].split("|"):
-        yield from _forms(form.replace(choice[0], each))
+    for chosen in choice[1].split("|"):
+        yield from _forms(form.replace(choice[0], chosen))
 
 
 def _without_parameters(signature: str) -> str:

@@ -171,8 +171,8 @@ def _as_text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_inner, value))}]"
     if isinstance(value, dict):
-        pairs = sorted((_inner(key_value(key)), _inner(each)) for key, each in value.items())
-        return "{" + ", ".join(f"{key}:{each}" for key, each in pairs) + "}"
+        pairs = sorted((_inner(key_value(key)), _inner(inner)) for key, inner in value.items())
+        return "{" + ", ".join(f"{key}:{inner}" for key, inner in pairs) + "}"
     if value is None:
         return "null"
     if isinstance(value, bool | int | float | str | bytes | datetime | timedelta | TypeValue):

@@ -208,7 +208,7 @@ def _is_less(one: Any, other: Any) -> bool:
 
 
 def _is_sorted(values: list[Any]) -> bool:
-    if not all(isinstance(each, COMPARABLE | int | float) for each in values):
+    if not all(isinstance(value, COMPARABLE | int | float) for value in values):
         raise TypeError
     return not any(_is_less(after, before) for before, after in itertools.pairwise(values))
 
@@ -217,13 +217,13 @@ def _extreme(name: str, is_better: Callable[[Any, Any], bool]) -> Callable[[Any]
     def function(values: Any) -> Any:
         if not values:
             raise CelError(f"{name} called on empty list")
-        return reduce(lambda best, each: each if is_better(each, best) else best, values)
+        return reduce(lambda best, value: value if is_better(value, best) else best, values)
 
     return function
 
 
 def _places(values: list[Any], wanted: Any) -> Iterator[int]:
-    return (at for at, each in enumerate(values) if is_equal(each, wanted))
+    return (at for at, value in enumerate(values) if is_equal(value, wanted))
 
 
 def _sum(values: list[Any]) -> Any:
@@ -247,31 +247,31 @@ def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise CelError("level must be non-negative")
     flat: list[Any] = []
-    for each in values:
-        flat += _flatten(each, depth - 1) if isinstance(each, list) and depth > 0 else [each]
+    for value in values:
+        flat += _flatten(value, depth - 1) if isinstance(value, list) and depth > 0 else [value]
     return flat
 
 
 def _distinct(values: list[Any]) -> list[Any]:
     found: list[Any] = []
-    for each in values:
-        if not is_in(each, found):
-            found.append(each)
+    for value in values:
+        if not is_in(value, found):
+            found.append(value)
     return found
 
 
 def _sorted(values: list[Any], keys: list[Any] | None = None) -> list[Any]:
     keys = values if keys is None else keys
-    kinds = {type(each) for each in keys}
+    kinds = {type(key) for key in keys}
     if len(kinds) > 1:
         raise CelError("list elements must have the same type")
-    if not all(isinstance(each, COMPARABLE | int | float) for each in keys):
+    if not all(isinstance(key, COMPARABLE | int | float) for key in keys):
         raise CelError("list elements must be comparable")
     return [values[at] for at in sorted(range(len(values)), key=lambda at: keys[at])]
 
 
 def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
-    return all(is_in(each, values) for each in wanted)
+    return all(is_in(value, values) for value in wanted)
 
 
 def _includes(target: Any, wanted: Any) -> bool:
@@ -365,7 +365,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "list<~A>.last()": lambda values: Optional.of(values[-1]) if values else NONE,
     r"sets\.contains(list<~A>,list<~A>) bool": _contains_all,
     r"sets\.equivalent(list<~A>,list<~A>) bool": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
-    r"sets\.intersects(list<~A>,list<~A>) bool": lambda a, b: any(is_in(each, a) for each in b),
+    r"sets\.intersects(list<~A>,list<~A>) bool": lambda a, b: any(is_in(value, a) for value in b),
     "dyn.includes(dyn) bool": _includes,
     # optional values
     r"optional\.of(~A)": Optional.of,

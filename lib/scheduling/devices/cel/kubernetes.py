@@ -62,10 +62,10 @@ def _why_no_address(text: str) -> str:
         why = "unexpected character, want colon"
     elif "." in text:
         why = "unexpected character"
-        if all(re.fullmatch("[0-9]*", each) for each in parts):
-            if any(len(each) > 1 and each.startswith("0") for each in parts):
+        if all(re.fullmatch("[0-9]*", part) for part in parts):
+            if any(len(part) > 1 and part.startswith("0") for part in parts):
                 why = "IPv4 field has octet with leading zero"
-            elif any(each and int(each) > 255 for each in parts):
+            elif any(part and int(part) > 255 for part in parts):
                 why = "IPv4 field has value >255"
             else:
                 why = "IPv4 address too short" if len(parts) < 4 else "IPv4 address too long"

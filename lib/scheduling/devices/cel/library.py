@@ -92,7 +92,7 @@ def find_all(text: str, pattern: str, most: int = -1) -> list[str]:
 def _found(text: str, pattern: str, expression: str) -> list[str]:
     """The matches that an expression replaces: here by themselves, between marks."""
     _check(pattern, "Illegal regex: ")
-    mark = next(each for each in map(chr, range(0xE000, 0x110000)) if each not in text)
+    mark = next(letter for letter in map(chr, range(0xE000, 0x110000)) if letter not in text)
     marked: str = _value(expression, text, pattern, rf"{mark}\0{mark}")
     return marked.split(mark)[1::2]
 

@@ -94,7 +94,7 @@ def is_in(value: Any, container: Any) -> bool:
     if isinstance(container, dict):
         return key_of(value) in container
     if isinstance(container, list):
-        return any(is_equal(value, each) for each in container)
+        return any(is_equal(value, element) for element in container)
     raise CelError("no such overload")
 
 

@@ -119,7 +119,7 @@ class Evaluation:
         return index(operand, node.field)
 
     def _list(self, node: List, scope: Scope) -> list[Any]:
-        elements = [self.value(each, scope) for each in node.elements]
+        elements = [self.value(element, scope) for element in node.elements]
         self._cost.use(LIST)
         self._work.use(ELEMENT * len(elements))
         return [
@@ -189,7 +189,7 @@ class Evaluation:
 
     def _with_arguments(self, node: Call, target: Sequence[Any], scope: Scope) -> Any:
         evaluate = self._or_error if len(node.arguments) < 3 else self.value
-        return self._called(node, [*target, *[evaluate(each, scope) for each in node.arguments]])
+        return self._called(node, [*target, *[evaluate(argument, scope) for argument in node.arguments]])
 
     def _called(self, node: Call, values: Sequence[Any]) -> Any:
         """What a function returns for these values. One of them that is an error is the call's error."""
@@ -228,7 +228,7 @@ class Evaluation:
         return found if node.function == "or" else found.value
 
     def _index(self, node: Call, scope: Scope) -> Any:
-        values = [self.value(each, scope) for each in node.arguments]
+        values = [self.value(argument, scope) for argument in node.arguments]
         self._cost.use((1 if _is_attribute(node.arguments[0]) else 2) - _is_attribute(node.arguments[1]))
         found = _result(node, values)
         if isinstance(found, Optional) and not found.is_there:
@@ -254,8 +254,8 @@ class Evaluation:
         """A side that decides makes the other's error not matter."""
         decides = node.function == "_||_"
         failed: CelError | None = None
-        for each in node.arguments:
-            value = self._or_error(each, scope)
+        for argument in node.arguments:
+            value = self._or_error(argument, scope)
             if isinstance(value, bool):
                 if value is decides:
                     return decides

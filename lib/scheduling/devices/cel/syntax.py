@@ -104,8 +104,8 @@ class Expression(NamedTuple):
 def nodes(node: Node) -> Iterator[Node]:
     """A node, and all of which it is made."""
     yield node
-    for each in parts(node):
-        yield from nodes(each)
+    for part in parts(node):
+        yield from nodes(part)
 
 
 def parts(node: Node) -> Iterator[Node]:
@@ -137,7 +137,11 @@ def decoded(serialized: bytes, *, checked: bool) -> Expression:
     message = _fields(_fields(serialized)[2][0])
     tree, info = (message[4], message[5]) if checked else (message[2], message[3])
     places = _entries(_fields(info[0])[4])
-    types = {id_: _type(each) for id_, each in _entries(message[3]).items()} if checked else {}
+    types = (
+        {id_: _type(message_of_type) for id_, message_of_type in _entries(message[3]).items()}
+        if checked
+        else {}
+    )
     return Expression(_node(tree[0]), places, types)
 
 
@@ -150,7 +154,7 @@ def _entries(messages: Sequence[bytes]) -> dict[int, Any]:
 def _node(message: bytes) -> Node:
     fields = _fields(message)
     (id_,) = fields[2] or [0]
-    kind = next(each for each in range(3, 10) if fields[each])
+    kind = next(field for field in range(3, 10) if fields[field])
     inner = _fields(fields[kind][0])
 
     def inner_nodes(field: int) -> tuple[Node, ...]:
@@ -172,10 +176,10 @@ def _node(message: bytes) -> Node:
     if kind == 8:
         if inner[1]:
             raise ValueError(f"a message can't be made: {inner[1][0].decode()}")
-        entries = [_fields(each) for each in inner[2]]
+        entries = [_fields(entry) for entry in inner[2]]
         keys, values = (tuple(_node(entry[at][0]) for entry in entries) for at in (3, 4))
         return Map(keys, values, frozenset(at for at, entry in enumerate(entries) if entry[5]), id_)
-    second = next((each.decode() for each in inner[8]), "")
+    second = next((name.decode() for name in inner[8]), "")
     variable, result_variable = inner[1][0].decode(), inner[3][0].decode()
     over, begin, condition, step, result = (inner_nodes(field)[0] for field in (2, 4, 5, 6, 7))
     return Loop(variable, over, result_variable, begin, condition, step, result, second, id_)
@@ -248,8 +252,8 @@ def _integer(message: bytes, at: int) -> tuple[int, int]:
 
 def _integers(packed: Sequence[bytes]) -> Iterator[int]:
     """Repeated integers, several in one value."""
-    for each in packed:
+    for run in packed:
         at = 0
-        while at < len(each):
-            value, at = _integer(each, at)
+        while at < len(run):
+            value, at = _integer(run, at)
             yield value

@@ -91,11 +91,11 @@ class CelSemver:
         major, minor, patch_number = map(_version_part, PARTS, (*parts[:2], patch))
         has_pre = "-" in parts[2].partition("+")[0]
         found = tuple(map(_pre_release, pre.split("."))) if has_pre else ()
-        for each in build.split(".") if "+" in parts[2] else ():
-            if not each:
+        for identifier in build.split(".") if "+" in parts[2] else ():
+            if not identifier:
                 raise CelError("Build meta data is empty")
-            if not IDENTIFIER.fullmatch(each):
-                raise CelError(f"Invalid character(s) found in build meta data {quoted(each)}")
+            if not IDENTIFIER.fullmatch(identifier):
+                raise CelError(f"Invalid character(s) found in build meta data {quoted(identifier)}")
         return cls(major, minor, patch_number, not found, found)
 
 
@@ -130,9 +130,9 @@ def _pre_release(text: str) -> tuple[int, int, str]:
 
 def _normalized(text: str) -> str:
     parts = text.removeprefix("v").split(".", 2)
-    for at, each in enumerate(parts):
-        if len(each) > 1:
-            short = each.lstrip("0")
+    for at, part in enumerate(parts):
+        if len(part) > 1:
+            short = part.lstrip("0")
             parts[at] = short if short[:1].isdigit() else f"0{short}"
     if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:

@@ -23,12 +23,12 @@ from lib.scheduling.nominator import Nominator
 from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import ROOM, Phase, PodLives, pod_key
 from lib.scheduling.resources import add
-from lib.scheduling.storage import Storage
 
 if TYPE_CHECKING:
     from lib.kube.devices import DeviceObject, ResourceClaim
     from lib.scheduling.devices.cluster_devices import ClusterDevices
     from lib.scheduling.disruption_budgets import DisruptionsLeft
+    from lib.scheduling.storage import Storage
 
 LEAST_CHANGES = 2_000
 """The journal starts over when it has more changes than this, and more than there are nodes and pods on them:
@@ -76,8 +76,6 @@ class Cache:
         self.journal = Journal[NodeChange](LEAST_CHANGES)
         """The changes of nodes and of their pods. It starts over when a node comes or goes."""
         self.kept = Kept(self.journal, MAX_KEPT)
-        self.storage = Storage()
-        """Volume claims, volumes, and what these depend on."""
         self.knows_claims = False
         """Whether all resource claims and devices were read."""
         self.unlisted_claims: dict[str, ResourceClaim] = {}
@@ -126,6 +124,13 @@ class Cache:
         if change.kind == Kind.ADDED or isinstance(change.object, Pod | Node | StorageObject):
             return change
         return self.devices.with_own_writes(change)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Volume claims, volumes, and what these depend on. Their module is imported when they come."""
+        from lib.scheduling.storage import Storage
+
+        return Storage()
 
     @cached_property
     def devices(self) -> ClusterDevices:

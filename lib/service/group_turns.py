@@ -5,21 +5,22 @@ Other pods are placed between its parts. They see its room taken, so they are wo
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, PodGroupRef
 from lib.lazily import Lazy
 from lib.scheduling.decision import Decision
-from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.hints import changes_anything
 from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import ROOM
 from lib.service.follow_up import FollowUp
 
 if TYPE_CHECKING:
-    from lib.scheduling.groups import pod_group_cycle
+    from lib.scheduling.groups import group_time, pod_group_cycle
 else:
+    group_time = Lazy("lib.scheduling.groups.group_time")
     pod_group_cycle = Lazy("lib.scheduling.groups.pod_group_cycle")
 
 
@@ -29,13 +30,17 @@ class GroupTurns:
 
     follow_up: FollowUp
     now: Callable[[], float]
-    time: GroupTime = field(default_factory=GroupTime)
     under_way: "pod_group_cycle.GroupAttempt | None" = None
     """The attempt that isn't over, if any. There is one at most."""
     missed: list[AnyChange] = field(default_factory=list)
     """What has changed since that attempt began: it may help pods that had failed by then."""
     _waiting: set[PodGroupRef | None] = field(default_factory=set)
     """Other groups that need long, too: they are tried when that attempt is over."""
+
+    @cached_property
+    def time(self) -> "group_time.GroupTime":
+        """How long groups took. Its module is imported when the first one has taken some time."""
+        return group_time.GroupTime()
 
     def others(self, pods: list[Pod]) -> list[Pod]:
         """The pods without those of the attempt that isn't over, and of groups that wait for its end."""
@@ -46,7 +51,7 @@ class GroupTurns:
 
     def in_turn(self, pods: list[Pod]) -> list[Pod]:
         """The pods that are to be tried before that attempt goes on, in this order."""
-        if not (self.under_way or self.time.slow):
+        if not (self.under_way or ("time" in self.__dict__ and self.time.slow)):
             return pods
         return self.time.in_turn(self.others(pods), self.now())
 

@@ -16,7 +16,6 @@ from lib.lazily import Lazy
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.pod_life import BackoffSettings
-from lib.scheduling.text import listed
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
 from lib.service.config import ConfigError
 from lib.service.help import CommandGroup
@@ -111,6 +110,8 @@ def _times(config: "KubeSchedulerConfiguration | None", options: CommandLine) ->
 
 def _intent(options: Options, names: Sequence[str], command: str) -> str:
     """What a loop without any options is about to do: it writes to a cluster."""
+    from lib.scheduling.text import listed  # here, as few runs need it
+
     whose = f"poller schedules pods that name {listed(names)} in spec.schedulerName"
     return f"""{whose}, in the cluster of the kubectl proxy at {options.proxy}.
 Ctrl-C ends it. {command} --help shows its options, and questions that write nothing."""

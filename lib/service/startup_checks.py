@@ -19,7 +19,6 @@ from lib.kube.objects import Lease, Namespace, Pod
 from lib.kube.paths import paths_of, segment
 from lib.kube.resources import ALL, NAMESPACES, PODS
 from lib.kube.source import MAIN_SCHEDULER
-from lib.scheduling.text import names, verb
 from lib.service.rights import Right, missing_rights, rules_for
 from lib.service.telemetry.report import Report
 
@@ -177,6 +176,8 @@ class StartupChecks:
             ours = [other for other in self._scheduler_names if other != name]
             near = get_close_matches(name, ours, n=1, cutoff=SIMILAR)
             if near and name not in self._said:
+                from lib.scheduling.text import names, verb  # here, as few runs need it
+
                 self._said.add(name)
                 warnings.append(
                     f"{names([str(pod) for pod in waiting], 2)} {verb(len(waiting), 'waits', 'wait')} for a "

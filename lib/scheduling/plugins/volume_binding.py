@@ -27,10 +27,10 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.status import SKIP, CycleState, NodeError, PluginError, Status, unresolvable, wait
-from lib.scheduling.storage import Storage
 from lib.scheduling.volumes.claims import has_claims, signed_volumes, why_not_usable
 
 if TYPE_CHECKING:
+    from lib.scheduling.storage import Storage
     from lib.scheduling.volumes import binder, in_reach
     from lib.scheduling.volumes.binder import PodClaims, PodVolumes
 else:
@@ -55,7 +55,7 @@ class VolumesState:
     """Whether poller got these for writing."""
 
     @property
-    def storage(self) -> Storage:
+    def storage(self) -> "Storage":
         """The cache's claims and volumes."""
         return self.cache.storage
 

@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lib.kube.objects import Pod, Volume
 from lib.kube.storage import PersistentVolumeClaim
-from lib.scheduling.storage import Storage
+
+if TYPE_CHECKING:
+    from lib.scheduling.storage import Storage
 
 NOT_FOUND = 'persistentvolumeclaim "{}" not found'
 NOT_CREATED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'
@@ -72,7 +75,7 @@ def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
     return NOT_OWNER.format(claim, pod)
 
 
-def why_not_usable(pod: Pod, storage: Storage) -> str | None:
+def why_not_usable(pod: Pod, storage: "Storage") -> str | None:
     """Why a claim of a pod can't be used on any node; None if all can be used."""
     for reference in claim_names(pod):
         claim = storage.claim(pod.metadata.namespace, reference.name)
@@ -87,7 +90,7 @@ def why_not_usable(pod: Pod, storage: Storage) -> str | None:
     return None
 
 
-def existing_claims(pod: Pod, storage: Storage) -> Iterator[PersistentVolumeClaim]:
+def existing_claims(pod: Pod, storage: "Storage") -> Iterator[PersistentVolumeClaim]:
     """The claims of a pod that exist."""
     claims = (storage.claim(pod.metadata.namespace, reference.name) for reference in claim_names(pod))
     return (claim for claim in claims if claim)

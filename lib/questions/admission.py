@@ -32,7 +32,7 @@ SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
 """The label of a namespace that says which pods it refuses, by the Pod Security Standards."""
 
 
-class RefusedError(Exception):
+class NotAdmittedError(Exception):
     """The API server would refuse a pod; the text says why."""
 
 
@@ -88,7 +88,7 @@ class Admission:
         return self._quotas.refusal(charged)
 
     def complete(self, spec: Json, workload: Workload) -> None:
-        """Add to a pod's spec what it doesn't say. RefusedError when the API server would refuse it."""
+        """Add to a pod's spec what it doesn't say. NotAdmittedError when the API server would refuse it."""
         where = str(workload)
         self.set_priority(spec)
         self.set_runtime(spec, where)
@@ -122,11 +122,11 @@ class Admission:
         else:
             found = self._priorities.get(name)
             if found is None:
-                raise RefusedError(f"there is no PriorityClass {name}")
+                raise NotAdmittedError(f"there is no PriorityClass {name}")
         computed = {"priority": found.value, "preemptionPolicy": found.preemption_policy}
         for key, value in computed.items():
             if spec.get(key, value) != value:
-                raise RefusedError(
+                raise NotAdmittedError(
                     f"spec.{key} is {short(spec[key])}, but "
                     f"{f'PriorityClass {name}' if name else 'a pod without a priorityClassName'} has {value}"
                 )
@@ -137,10 +137,10 @@ class Admission:
         name, own = spec.get("runtimeClassName"), spec.get("overhead")
         found = self._runtimes.get(name) if name else RuntimeClass(ObjectMeta(name=""))
         if found is None:
-            raise RefusedError(f"there is no RuntimeClass {name}")
+            raise NotAdmittedError(f"there is no RuntimeClass {name}")
         fixed = found.overhead.pod_fixed
         if own and convert(own, dict[str, Quantity], where) != fixed:
-            raise RefusedError(
+            raise NotAdmittedError(
                 f"spec.overhead doesn't match that of RuntimeClass {name}"
                 if fixed
                 else "spec.overhead is set, but no RuntimeClass gives the pod one"
@@ -150,7 +150,7 @@ class Admission:
         selector = as_dict(spec.get("nodeSelector"), where)
         for key, value in found.scheduling.node_selector.items():
             if selector.setdefault(key, value) != value:
-                raise RefusedError(
+                raise NotAdmittedError(
                     f"spec.nodeSelector[{key}] is {short(selector[key])}, but RuntimeClass {name} has {value}"
                 )
         more = msgspec.to_builtins(found.scheduling.tolerations)

@@ -22,7 +22,7 @@ from lib.questions.device_claims import knows_devices, release_claims
 from lib.questions.errors import CommandLineError
 from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
-from lib.scheduling.attempt import Attempt
+from lib.scheduling.attempt import SchedulingAttempt
 from lib.scheduling.decision import ASSIGNED, PLACED, Decision, Outcome, counted
 from lib.scheduling.disruption_budgets import guards
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile
@@ -236,7 +236,7 @@ class Decider:
         """
         if pod.spec.resource_claims:
             return self.place([pod], preempts=preempts)[0]
-        attempt, rejection = Attempt(pod, self.cache), self.rejection(pod, node_name)
+        attempt, rejection = SchedulingAttempt(pod, self.cache), self.rejection(pod, node_name)
         if rejection is None:
             self.cache.assume(pod, node_name)
             message = ASSIGNED.format(pod, node_name)
@@ -254,7 +254,7 @@ class Decider:
 
     def place_by_kubelet(self, pod: Pod, node_name: str) -> Decision:
         """Place a pod that names its node itself: only the kubelet there is asked, and nobody leaves."""
-        attempt, node = Attempt(pod, self.cache), self.cache.nodes.get(node_name)
+        attempt, node = SchedulingAttempt(pod, self.cache), self.cache.nodes.get(node_name)
         if node is None:
             return attempt.decide(Outcome.UNSCHEDULABLE, kubelet.NO_NODE.format(node_name))
         if refused := tuple(kubelet.refusals(pod, node)):
@@ -265,7 +265,7 @@ class Decider:
         return attempt.decide(Outcome.SCHEDULED, message, node_name=node_name, feasible=1)
 
     def _gated(self, pod: Pod, why: str) -> Decision:
-        return Attempt(pod, self.cache).decide(Outcome.UNSCHEDULABLE, why)
+        return SchedulingAttempt(pod, self.cache).decide(Outcome.UNSCHEDULABLE, why)
 
     def _may_preempt(self, pod: Pod) -> bool:
         has_it = any(isinstance(plugin, DefaultPreemption) for plugin in self.profile_of(pod).plugins)

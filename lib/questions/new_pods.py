@@ -16,7 +16,7 @@ from lib.kube.pod_validation import Problem, problems_of_labels, problems_of_met
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
-from lib.questions.admission import NOTHING_SAID, Admission, RefusedError, ServerSaid
+from lib.questions.admission import NOTHING_SAID, Admission, NotAdmittedError, ServerSaid
 from lib.questions.device_claims import add_resource_claims
 from lib.questions.manifests import NEW_HASH, Workload, convert
 from lib.questions.new_claims import add_claims, claim_volumes
@@ -134,7 +134,7 @@ class PodMaker:
         wrong = problems_of_template(workload, body) if asks else ""
         try:
             body["spec"] = self._completed(workload, body["spec"])
-        except RefusedError as error:
+        except NotAdmittedError as error:
             wrong = wrong or str(error)
         if wrong := wrong or (problems_of_new_pod(workload, body) if asks else ""):
             self.refused[workload] = wrong

@@ -16,7 +16,7 @@ NOT_ALLOWED = "node(s) didn't satisfy plugin(s) [{}]"
 """The reason for nodes that a PreFilter plugin didn't name."""
 
 
-class Attempt:
+class SchedulingAttempt:
     """One attempt at a pod. The steps of its cycle note here what they find out; `decide` ends it."""
 
     results: PluginResults

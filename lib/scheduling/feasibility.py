@@ -6,7 +6,7 @@ Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one
 from collections.abc import Sequence
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.attempt import Attempt
+from lib.scheduling.attempt import SchedulingAttempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import ALIKE
@@ -40,7 +40,7 @@ class Feasibility:
             plugin.name for plugin in self._not_kept.pre_filters
         }
 
-    def find(self, attempt: Attempt) -> NodeSlice:
+    def find(self, attempt: SchedulingAttempt) -> NodeSlice:
         """The nodes that pass all filters, or enough of these. The attempt gets the other rejections."""
         pod, cache = attempt.pod, attempt.cache
         with self._framework.point("PreFilter") as point:
@@ -67,7 +67,7 @@ class Feasibility:
                 nodes = _filter_by(self._extenders, attempt, nodes)
         return nodes
 
-    def _nominated_node(self, attempt: Attempt) -> NodeSlice | None:
+    def _nominated_node(self, attempt: SchedulingAttempt) -> NodeSlice | None:
         """The pod's nominated node, if it fits there now. It is tried before all others."""
         cache = attempt.cache
         name = cache.nominator.node_of(attempt.pod)
@@ -76,7 +76,7 @@ class Feasibility:
         node = NodeSlice(cache, [cache.node_index[name]])
         return None if self._rejections(attempt, node)[0] else node
 
-    def _search(self, attempt: Attempt) -> NodeSlice:
+    def _search(self, attempt: SchedulingAttempt) -> NodeSlice:
         """Run the filters until enough nodes are found. The search begins where the last one ended."""
         cache = attempt.cache
         indexes: Sequence[int] = range(len(cache.node_list))
@@ -109,7 +109,7 @@ class Feasibility:
         self._next_start = start + looked_at
         return NodeSlice(cache, feasible)
 
-    def _rejections(self, attempt: Attempt, nodes: NodeSlice) -> list[Rejection | None]:
+    def _rejections(self, attempt: SchedulingAttempt, nodes: NodeSlice) -> list[Rejection | None]:
         """For each of these nodes, the first rejection; None if the node fits."""
         pod, cache, skipped = attempt.pod, attempt.cache, attempt.skipped
         rejections = attempt.results.rejections(nodes)
@@ -122,7 +122,7 @@ class Feasibility:
         return rejections
 
     def _kept_with_nominated_pods(
-        self, attempt: Attempt, node: NodeInfo, nominated: list[Pod]
+        self, attempt: SchedulingAttempt, node: NodeInfo, nominated: list[Pod]
     ) -> Rejection | None:
         """What `_with_nominated_pods` returns. For pods that are alike, it is kept until the node changes."""
         alike = attempt.state.get(ALIKE)
@@ -160,7 +160,7 @@ class Feasibility:
             return self._filter_one(pod, cache, node)
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
-        framework, attempt = self._framework, Attempt(pod, cache)
+        framework, attempt = self._framework, SchedulingAttempt(pod, cache)
         answers = framework.run_pre_filter(framework.pre_filters, {}, attempt.state, pod, cache)
         if rejection := attempt.note_pre_filter(answers) or attempt.not_allowed_on(node.name):
             return rejection
@@ -169,7 +169,7 @@ class Feasibility:
         return framework.run_filters(filters, [None], attempt.state, pod, alone)[0]
 
 
-def _filter_by(extenders: Extenders, attempt: Attempt, nodes: NodeSlice) -> NodeSlice:
+def _filter_by(extenders: Extenders, attempt: SchedulingAttempt, nodes: NodeSlice) -> NodeSlice:
     """The nodes that no extender rejects."""
     rejected = extenders.filter(attempt.pod, [*nodes]) if nodes else {}
     attempt.rejected.update({name: Rejection(*why) for name, why in rejected.items()})

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lib.kube.objects import Pod, with_parts
 from lib.kube.resource_claims import UndoClaim
-from lib.scheduling.attempt import Attempt
+from lib.scheduling.attempt import SchedulingAttempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import ASSIGNED, PERMIT, PLACED, PRE_BIND, Decision, Outcome, counted
 from lib.scheduling.extenders import Extenders
@@ -83,7 +83,7 @@ class Scheduler:
         message names the place in the plugin's source. A failed lookup of something that the pod needs is an
         `error`, too. A pod whose conditions take too many comparisons is unschedulable.
         """
-        attempt = Attempt(pod, cache, self._framework.clock())
+        attempt = SchedulingAttempt(pod, cache, self._framework.clock())
         try:
             decision = self._schedule_pod(attempt)
         except TooComplexError as error:
@@ -100,7 +100,7 @@ class Scheduler:
             raise
         return decision
 
-    def _schedule_pod(self, attempt: Attempt) -> Decision:
+    def _schedule_pod(self, attempt: SchedulingAttempt) -> Decision:
         """Run all extension points up to Permit, in order."""
         pod, cache = attempt.pod, attempt.cache
         if why_not := cache.looked_up.errors.get(pod.metadata.uid):
@@ -132,7 +132,7 @@ class Scheduler:
             return self._follow_answer(decision, cache, rejection, PERMIT)
         return self._follow_answer(decision, cache, self._framework.run_permit(decision, waited=0), PERMIT)
 
-    def _score(self, attempt: Attempt, nodes: NodeSlice) -> Scores:
+    def _score(self, attempt: SchedulingAttempt, nodes: NodeSlice) -> Scores:
         """Score the nodes that fit: PreScore, Score, NormalizeScore, and extenders (prioritizeNodes)."""
         framework, pod, results = self._framework, attempt.pod, attempt.results
         infos = nodes.pick(attempt.cache.node_list)
@@ -164,7 +164,7 @@ class Scheduler:
                 scores.add(extender, [by_node.get(node.name, 0) for node in infos])
         return scores
 
-    def _post_filter(self, attempt: Attempt) -> Decision:
+    def _post_filter(self, attempt: SchedulingAttempt) -> Decision:
         """No node fits: run PostFilter, such as preemption, which can make a node fit.
 
         PostFilter doesn't run if a PreFilter plugin other than NEEDS_PRE_FILTER has rejected the pod as
@@ -336,7 +336,7 @@ class Scheduler:
 
 
 def _add_normalized(
-    attempt: Attempt, nodes: NodeSlice, scorer: Scorer, raw: Sequence[int], scores: Scores
+    attempt: SchedulingAttempt, nodes: NodeSlice, scorer: Scorer, raw: Sequence[int], scores: Scores
 ) -> None:
     """Run a plugin's NormalizeScore, if it has one, and add the scores that come of it."""
     names = nodes.pick(attempt.cache.node_names)
@@ -350,7 +350,7 @@ def _add_normalized(
     scores.add(scorer.plugin.name, final, scorer.weight)
 
 
-def _why_none_fits(attempt: Attempt) -> str:
+def _why_none_fits(attempt: SchedulingAttempt) -> str:
     """Why no node fits a pod, in the words of kube-scheduler's events."""
     cache, rejection = attempt.cache, attempt.rejection
     if not cache.nodes:

@@ -24,7 +24,7 @@ from lib.kube.objects import Pod
 from lib.kube.source import ClusterSource, Delta
 from lib.kube.system import MACHINE, System
 from lib.lazily import Lazy
-from lib.scheduling.attempt import Attempt
+from lib.scheduling.attempt import SchedulingAttempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.runtime import describe
@@ -428,7 +428,7 @@ class Poller:
     def _failed(self, pods: list[Pod], why: str) -> list[Decision]:
         """Decisions with an error, for those of the pods that are still in the queue."""
         queued = [pod for pod in pods if pod.metadata.uid in self.queue]
-        return [Attempt(pod, self.cache).decide(Outcome.ERROR, why) for pod in queued]
+        return [SchedulingAttempt(pod, self.cache).decide(Outcome.ERROR, why) for pod in queued]
 
     def try_later(self, decision: Decision) -> None:
         """Write why a pod has no node, and try it again after a change that could help, or a backoff.

@@ -173,11 +173,11 @@ def _nobody_spared() -> Patches:
 def _most_important_evicted() -> Patches:
     """Of several nodes, that is taken where preemption does the most harm."""
     yield patch.object(
-        search.Search,
+        search.VictimSearch,
         "best",
         lambda self, enough: max(self.candidates(1000).values(), key=lambda each: each.harm, default=None),
     )
-    yield patch.object(search.Search, "likely_best", lambda self: None)
+    yield patch.object(search.VictimSearch, "likely_best", lambda self: None)
 
 
 def _victims_that_leave_not_awaited() -> Patches:

@@ -10,7 +10,7 @@ from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
 from lib.questions.manifests import Workload
 from lib.questions.sizing.node_types import NodeType, node_types
-from lib.questions.sizing.search import Search
+from lib.questions.sizing.search import SizeSearch
 from lib.questions.sizing.trying import Trying
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.plugins.registry import default_profile
@@ -69,7 +69,7 @@ def check(seed: int) -> str:
     workloads = [_workload(random, name) for name in ("a", "b")[: random.choice([1, 2])]]
     types = _types(random, random.choice([MOST, MOST, None]))
     tries = _trying(types, workloads)
-    search = Search(tries, tries.waiting(), lambda _: None)
+    search = SizeSearch(tries, tries.waiting(), lambda _: None)
     found = search.run()
     choices = [*product(range(MOST + 1), repeat=len(types))]
     about = f"{seed=} {types=} {workloads=} {found=}"

@@ -16,7 +16,7 @@ from scheduling.plugins.storage_objects import attachment, claim, csi_node, csi_
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.devices import ResourceClaim
 from lib.kube.objects import Pod, with_parts
-from lib.scheduling.attempt import Attempt
+from lib.scheduling.attempt import SchedulingAttempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import NO_NODES, Outcome
 from lib.scheduling.framework.interface import QueueingHintPlugin
@@ -424,7 +424,9 @@ def holding(*pods: Pod, on: str = "n1") -> tuple[SchedulingQueue, list[float]]:
     for each in pods:
         queue.apply(Change(Kind.ADDED, each), 0)
         cache.assume(each, on)
-        cache.lives.of(each).decision = Attempt(each, cache).decide(Outcome.WAITING, "", node_name=on)
+        cache.lives.of(each).decision = SchedulingAttempt(each, cache).decide(
+            Outcome.WAITING, "", node_name=on
+        )
         cache.lives.hold(each.metadata.uid, "waits")
     return queue, clock
 

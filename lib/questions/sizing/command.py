@@ -9,7 +9,7 @@ from lib.questions.asking import Common, ManifestFiles, Replicas, own_option
 from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.sizing.node_types import FORM, like_nodes, node_types
-from lib.questions.sizing.search import Search
+from lib.questions.sizing.search import SizeSearch
 from lib.questions.sizing.show import Sized, show_size
 from lib.questions.sizing.trying import Trying
 from lib.questions.snapshot import Snapshot
@@ -67,7 +67,7 @@ def ask_size(
     if not waiting and workloads is None:
         raise QuestionError("no pod waits in this cluster: it needs no more nodes")
     with Console(stderr=True, markup=False).status("placing pods") as status:
-        found = Search(trying, waiting, lambda text: status.update(escaped(text))).run()
+        found = SizeSearch(trying, waiting, lambda text: status.update(escaped(text))).run()
     nodes = trying.place(found.counts).nodes if found.counts else []
     answer = Sized(found, types, len(waiting), nodes, trying.tried, more=workloads is None)
     return common.show(snapshot, answer, show_size)

@@ -43,7 +43,7 @@ class Cheapest:
     one_fewer: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
-class Search:
+class SizeSearch:
     """The search, for pods that wait. say: is told what is tried, for people that wait."""
 
     def __init__(self, tries: Trying, waiting: Sequence[Pod], say: Callable[[str], object]) -> None:

@@ -17,7 +17,7 @@ MOST_ANSWERS = 200_000
 """So many answers are kept at most, for all nodes together."""
 
 
-class Answer(NamedTuple):
+class KeptAnswer(NamedTuple):
     """rejection: why the claims don't get their devices; "" if they do. score: how good these are."""
 
     rejection: str
@@ -28,7 +28,7 @@ class KeptAnswers:
     """Answers by what is claimed, and by node. Clear it when a DeviceClass changes."""
 
     def __init__(self) -> None:
-        self._by_claims: dict[bytes, dict[str, tuple[Sequence[Pool], int, Answer]]] = {}
+        self._by_claims: dict[bytes, dict[str, tuple[Sequence[Pool], int, KeptAnswer]]] = {}
         self._count = 0
 
     def clear(self) -> None:
@@ -36,7 +36,7 @@ class KeptAnswers:
         self._by_claims.clear()
         self._count = 0
 
-    def get(self, claimed: bytes, node_name: str, pools: Sequence[Pool], taken: Taken) -> Answer | None:
+    def get(self, claimed: bytes, node_name: str, pools: Sequence[Pool], taken: Taken) -> KeptAnswer | None:
         """The answer for a node that reaches these pools; None if it isn't known."""
         kept = self._by_claims.get(claimed, {}).get(node_name)
         if kept and kept[0] is pools and kept[1] == _state(pools, taken):
@@ -44,7 +44,7 @@ class KeptAnswers:
         return None
 
     def put(
-        self, claimed: bytes, node_name: str, pools: Sequence[Pool], taken: Taken, answer: Answer
+        self, claimed: bytes, node_name: str, pools: Sequence[Pool], taken: Taken, answer: KeptAnswer
     ) -> None:
         """Keep an answer, unless it depends on other nodes' pools: those with counters are kept by name."""
         if any(pool.counters for pool in pools):

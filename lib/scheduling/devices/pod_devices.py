@@ -47,7 +47,7 @@ from lib.scheduling.devices.extended_resources import (
     requested_of_classes,
     with_requests,
 )
-from lib.scheduling.devices.kept_answers import Answer, what_is_claimed
+from lib.scheduling.devices.kept_answers import KeptAnswer, what_is_claimed
 from lib.scheduling.devices.search_time import USUAL
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import Code, NodeError, PluginError, Status, unresolvable, unschedulable
@@ -67,7 +67,7 @@ MAX_SUBREQUESTS = 8
 """A request has at most so many alternatives (FirstAvailableDeviceRequestMaxSize)."""
 
 
-Search = Callable[[], Iterator[AllocationResult]]
+DeviceSearch = Callable[[], Iterator[AllocationResult]]
 """Returns what each claim gets, as a search has found."""
 
 
@@ -77,7 +77,7 @@ class Found:
 
     claims: list[ResourceClaim]
     """Those without an allocation."""
-    search: Search
+    search: DeviceSearch
     mappings: tuple[RequestMapping, ...] = ()
     """Which request is for which container's extended resource."""
     score: int = 0
@@ -208,11 +208,11 @@ class PodDevices:
             found.score = sum(map(_score, claims, found.allocations))
         # Where devices are found, the search is made again for what they are: not a slow one.
         if rejection or seconds <= USUAL:
-            answer = Answer(rejection, found.score if found else 0)
+            answer = KeptAnswer(rejection, found.score if found else 0)
             devices.answers.put(*which, pools, devices.taken, answer)
         return found or unresolvable(rejection)
 
-    def _search(self, node: NodeInfo, wanted: _Wanted) -> tuple[Search | None, str, float]:
+    def _search(self, node: NodeInfo, wanted: _Wanted) -> tuple[DeviceSearch | None, str, float]:
         """What the claims get on a node, or why they don't get it; and how many seconds the search took."""
         running, ended, began = 'running "DynamicResources" filter plugin', True, self._seconds()
         search_time = self.devices.search_time

@@ -13,7 +13,7 @@ from typing import Any
 from lib.kube.devices import Device, DeviceAttribute, DeviceSelector
 from lib.scheduling.devices.cel.compile import compiled
 from lib.scheduling.devices.cel.run import Evaluation
-from lib.scheduling.devices.cel.values import CelError, CelQuantity, CelSemver, Domains, type_name
+from lib.scheduling.devices.cel.values import AttributeDomains, CelError, CelQuantity, CelSemver, type_name
 
 MOST_MATCHES = 1_000_000
 """So many results are kept at most."""
@@ -114,7 +114,7 @@ _version, _quantity = (lru_cache(maxsize=10_000)(kind.parse) for kind in (CelSem
 
 
 def _variable(device: Device, driver: str) -> dict[str, Any]:
-    attributes, capacity = Domains(), Domains()
+    attributes, capacity = AttributeDomains(), AttributeDomains()
     for name, attribute in device.attributes.items():
         domain, short = _domain_of(name, driver)
         attributes.setdefault(domain, {})[short] = _value_of(name, attribute)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod, with_parts
-from lib.scheduling.attempt import Attempt
+from lib.scheduling.attempt import SchedulingAttempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.quorum import Quorum, Unknown, is_reached_without, quorum_of
@@ -304,5 +304,7 @@ def _undo_placed(
 
 
 def _rejected(pod: Pod, cache: Cache, message: str, rejecting: str) -> Decision:
-    decision = Attempt(pod, cache).decide(Outcome.UNSCHEDULABLE, message, rejecting_plugin=rejecting)
+    decision = SchedulingAttempt(pod, cache).decide(
+        Outcome.UNSCHEDULABLE, message, rejecting_plugin=rejecting
+    )
     return cache.nominator.end_nomination(decision)

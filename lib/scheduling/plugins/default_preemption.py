@@ -91,7 +91,7 @@ class DefaultPreemption:
         if cache.looked_up.budgets_error:
             raise PluginError(f'running PostFilter plugin "{self.name}": {cache.looked_up.budgets_error}')
 
-        tries = search.Search(pod, cache, rejected, why_not, self._kept, state.get(ALIKE))
+        tries = search.VictimSearch(pod, cache, rejected, why_not, self._kept, state.get(ALIKE))
         if extenders := self.handle.extenders:
             candidates = tries.candidates(self._enough(tries))
             agreed = extenders.process_preemption(pod, candidates, cache) if candidates else {}
@@ -109,6 +109,6 @@ class DefaultPreemption:
             return replace(result, rejected_by=result.rejected_by | unread)
         return PostFilterResult(best.node_name, best.pods)
 
-    def _enough(self, tries: "search.Search") -> int:
+    def _enough(self, tries: "search.VictimSearch") -> int:
         share = len(tries.potential_nodes) * self.min_candidate_nodes_percentage // 100
         return max(self.min_candidate_nodes_absolute, share)

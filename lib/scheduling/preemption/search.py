@@ -21,7 +21,7 @@ FIRST_TRIES = 10
 """At most this many nodes, those with the lowest bounds of NodesByHarm, are tried before the others."""
 
 
-class Search:
+class VictimSearch:
     """Searches for the node where preemption does the least harm."""
 
     def __init__(

@@ -15,7 +15,7 @@ ALL = "*"
 """In the place of a plugin's name: all of them are disabled."""
 
 
-class Plugin(Strict):
+class PluginEntry(Strict):
     """A plugin by name, with the weight of its scores, if it has any."""
 
     name: str
@@ -25,8 +25,8 @@ class Plugin(Strict):
 class PluginSet(Strict):
     """Which plugins run at an extension point besides the default ones, and which of these don't."""
 
-    enabled: tuple[Plugin, ...] = ()
-    disabled: tuple[Plugin, ...] = ()
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
 
 
 _NONE: Any = msgspec.field(default_factory=PluginSet)

@@ -11,10 +11,10 @@ from typing import Any
 from lib.scheduling.devices.cel.formatting import text_of
 from lib.scheduling.devices.cel.values import (
     NONE,
+    AttributeDomains,
     CelError,
     CelQuantity,
     CelSemver,
-    Domains,
     Optional,
     Unsigned,
     key_of,
@@ -41,7 +41,7 @@ def index(container: Any, key: Any) -> Any:
     """CONTAINER[KEY]."""
     if isinstance(container, Optional):
         return optional_index(container.value, key) if container.is_there else NONE
-    if isinstance(container, Domains):
+    if isinstance(container, AttributeDomains):
         return container.get(key, {})
     if isinstance(container, dict):
         if key_of(key) not in container:
@@ -64,7 +64,7 @@ def optional_index(container: Any, key: Any) -> Optional:
         if not container.is_there:
             return NONE
         container = container.value
-    if isinstance(container, Domains):
+    if isinstance(container, AttributeDomains):
         return Optional.of(container.get(key, {}))
     if isinstance(container, dict):
         return Optional.of(container[key_of(key)]) if key_of(key) in container else NONE

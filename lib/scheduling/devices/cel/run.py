@@ -26,8 +26,8 @@ from lib.scheduling.devices.cel.functions import new_entries
 from lib.scheduling.devices.cel.operators import OPERATORS, index, optional_index
 from lib.scheduling.devices.cel.syntax import Call, Constant, List, Loop, Map, Name, Node, Select
 from lib.scheduling.devices.cel.values import (
+    AttributeDomains,
     CelError,
-    Domains,
     EndError,
     Optional,
     TypeValue,
@@ -113,7 +113,9 @@ class Evaluation:
             found = optional_index(operand, node.field)
             return found.is_there if node.is_test else found
         if node.is_test:
-            return isinstance(operand, Domains) or (isinstance(operand, dict) and node.field in operand)
+            return isinstance(operand, AttributeDomains) or (
+                isinstance(operand, dict) and node.field in operand
+            )
         if not isinstance(operand, dict):
             raise CelError(f"no such key: {node.field}")
         return index(operand, node.field)

@@ -166,7 +166,7 @@ class Unsigned(int):
     """A CEL uint: another type than int."""
 
 
-class Domains(dict[str, Any]):
+class AttributeDomains(dict[str, Any]):
     """A map in which each key has a value if it is asked for by index: an empty map, if there is none."""
 
 
@@ -200,7 +200,7 @@ TYPES: Mapping[type, str] = {
     bytes: "bytes",
     list: "list",
     dict: "map",
-    Domains: "map",
+    AttributeDomains: "map",
     type(None): "null_type",
     timedelta: "google.protobuf.Duration",
     datetime: "google.protobuf.Timestamp",

@@ -41,7 +41,7 @@ class ListPager(Generic[Item]):
 
     where: names the list in errors. retrying: the retry policy for a page. check: called with its resource
     version; it raises an ApiError if the list is not to be used. failed: the error, if `read_at_once`
-    couldn't read the list.
+    couldn't read the list. pages: how many were read.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ListPager(Generic[Item]):
         self._where, self._selectors = where, selectors
         self._begin, self._retrying, self._decode, self._check = begin, retrying, decode, check
         self._beginnings = 1
-        self._pages = 0
+        self.pages = 0
         self._limit = PAGE
         self._token = ""
         self._listing: Listing[Item] = Listing()
@@ -90,8 +90,8 @@ class ListPager(Generic[Item]):
 
     def read_page(self) -> None:
         """Read the next page, and request the one after it before this one is decoded."""
-        self._pages += 1
-        if self._pages > MAX_PAGES:
+        self.pages += 1
+        if self.pages > MAX_PAGES:
             raise AnswerError(f"{self._where}: the list never ends: after {MAX_PAGES} pages there are more")
         try:
             body = self._retrying()(self._body)

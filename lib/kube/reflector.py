@@ -32,7 +32,8 @@ class Reflector(Generic[Changed]):
 
     stores: where its objects are kept; other reflectors may keep those of other namespaces there. lines: the
     queue. unreadable: by name, a line for each object that can't be decoded. trouble: why the watch failed;
-    it is reset when it has been reported. failed: why it can't be watched, as `WatchedClaims` found.
+    it is reset when it has been reported. failed: why it can't be watched, as `WatchedClaims` found. version:
+    that was seen last; "" if a list must come first.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Reflector(Generic[Changed]):
         self.path = path
         self._lines = lines
         self._selectors = selectors
-        self._version = ""  # that was seen last; "" if a list must come first
+        self.version = ""
         self._watch: Watch | None = None
         self._pager: ListPager[Changed] | None = None  # of a list that was begun
         self._listed = ""  # the version of the list that goes through the queue
@@ -69,7 +70,7 @@ class Reflector(Generic[Changed]):
 
     def pager(self) -> ListPager[Changed] | None:
         """The list that must come before the next watch, to be read with others; None if there is none."""
-        if self._watch or self._version or self.pause or self.trouble:
+        if self._watch or self.version or self.pause or self.trouble:
             return None
         self._pager = self._api.pager(self.path, self._resource.kind, **self._selectors)
         return self._pager
@@ -82,7 +83,7 @@ class Reflector(Generic[Changed]):
         self.close()
         pager, self._pager = self._pager, None
         listing = (pager or self._api.pager(self.path, self._resource.kind, **self._selectors)).answer()
-        self._version = listing.resource_version
+        self.version = listing.resource_version
         return listing
 
     def _replace(self, listing: Listing[Changed]) -> Sequence[Change[Changed]]:
@@ -99,15 +100,26 @@ class Reflector(Generic[Changed]):
         self._watch, self._listed = None, ""
         self._forget_version()
 
+    def go_on_from(self, listing: Listing[Changed]) -> None:
+        """Let the next watch begin at a list whose objects are in the stores."""
+        self.version, self.unreadable = listing.resource_version, listing.malformed
+
+    def suspend(self) -> None:
+        """Stop watching. The next watch goes on from the last event."""
+        if self._watch:
+            self._watch.close()
+        self._watch = None
+        self._api.freshness.note(self.path, self.version)
+
     def resume(self, relist: Callable[[], object]) -> None:
         """Watch from the version that was seen last. relist: called if a list must come first."""
-        if not self._version:
+        if not self.version:
             relist()
         try:
-            self._open()
+            self.open()
         except GoneError:
             relist()
-            self._open()
+            self.open()
 
     def open_beside(self) -> None:
         """Open the watch, in a thread beside the loop. The list goes into the queue, too."""
@@ -121,12 +133,12 @@ class Reflector(Generic[Changed]):
     @property
     def is_listed(self) -> bool:
         """Whether its objects are known, perhaps not the latest changes."""
-        return bool(self._watch or self._version)
+        return bool(self._watch or self.version)
 
-    def _open(self) -> None:
+    def open(self) -> None:
         """Open the watch. GoneError when a list must come first."""
         try:
-            watch = self._api.watch(self.path, self._version, **self._selectors)
+            watch = self._api.watch(self.path, self.version, **self._selectors)
         except GoneError:
             self._forget_version()
             raise
@@ -165,7 +177,7 @@ class Reflector(Generic[Changed]):
             watch.close()
             self._end(error)
             return []
-        self._version = event.metadata.resource_version
+        self.version = event.metadata.resource_version
         if event.type == "BOOKMARK":
             return []
         self.unreadable.pop(event.name, None)
@@ -198,5 +210,5 @@ class Reflector(Generic[Changed]):
 
     def _forget_version(self) -> None:
         """A list must come next; one that is older than what was seen is refused from now on."""
-        self._api.freshness.note(self.path, self._version)
-        self._version = ""
+        self._api.freshness.note(self.path, self.version)
+        self.version = ""

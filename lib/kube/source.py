@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
@@ -17,6 +17,12 @@ from lib.kube.paths import paths_of
 from lib.kube.reading import Reading
 from lib.kube.resources import DEVICES, NODES, PODS, VOLUMES
 from lib.kube.store import Store, key_of
+from lib.lazily import Lazy
+
+if TYPE_CHECKING:
+    from lib.kube import short_watch
+else:
+    short_watch = Lazy("lib.kube.short_watch")
 
 MAIN_SCHEDULER = "default-scheduler"
 """kube-scheduler's name, which most pods name."""
@@ -27,8 +33,8 @@ class Delta:
     """What one poll found.
 
     changes: apply them in this order. unreadable: a line for each object that can't be decoded; the first
-    `unplaceable` of them are unassigned pods. complete: whether everything was read, not only the unassigned
-    pods.
+    `unplaceable` of them are unassigned pods. complete: whether everything was listed, not only the
+    unassigned pods: after events of a watch, earlier ones may still follow.
     """
 
     changes: list[AnyChange] = field(default_factory=list)
@@ -91,7 +97,10 @@ class _Lists:
 
 
 class PollingSource(ClusterSource):
-    """Lists everything at each poll, and compares."""
+    """Lists the pods without a node at each poll. If there are any, it reads all else, and compares.
+
+    A small cluster is listed; in a large one, short watches tell what has changed.
+    """
 
     storage: PolledClaims
     devices: PolledClaims
@@ -108,6 +117,8 @@ class PollingSource(ClusterSource):
         self._complete_at: str | None = None  # the resource version at which all lists were read
         self._listed_once = False
         self._begun: _Lists | None = None  # by `first_changes`, for the next poll
+        self._untold: list[AnyChange] = []  # for the next delta
+        self._watches: short_watch.ShortWatches | None = None
 
     def first_changes(self) -> Iterator[AnyChange]:
         """Nodes and assigned pods, before the first poll that lists them: if no pod waits, it doesn't."""
@@ -125,37 +136,48 @@ class PollingSource(ClusterSource):
         version is that of the last write to the whole cluster.
         """
         lists, self._begun = self._begun or self._begin(), None
-        unassigned = lists.unassigned
-        if not lists.nodes:
-            changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
-            unreadable, unplaceable = [*unassigned.malformed.values()], len(unassigned.malformed)
-            return Delta(changes, unreadable, unplaceable)
-        read_at_once([lists.nodes, *lists.assigned_pods])
-        nodes = lists.nodes.answer()
-        assigned = self._assigned_pods.together(lists.assigned_pods)
-        claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = [
-            (each, each.list(patience))
-            for each in (self.storage, self.devices)
-            if any(map(each.need.of, unassigned.items))
-        ]
+        unassigned, nodes = lists.unassigned, lists.nodes
+        watched = self._watches.read(unassigned, self._untold) if nodes and self._watches else None
+        listings: list[Listing[Any]] = [unassigned]
+        claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = []
+        if nodes:
+            listings.append(watched or self._listed(nodes, lists.assigned_pods))
+            claims = [
+                (each, each.list(patience))
+                for each in (self.storage, self.devices)
+                if any(map(each.need.of, unassigned.items))
+            ]
+            listings += [listing for _, found in claims for listing in found.values()]
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
-        listings: list[Listing[Any]] = [unassigned, nodes, assigned]
-        listings += [listing for _, found in claims for listing in found.values()]
         unreadable = [line for each in listings for line in each.malformed.values()]
-        delta = Delta([], unreadable, len(unassigned.malformed), complete=True)
-        delta.changes += self._nodes.replace(nodes.items)
-        # A running pod uses its node's resources even if it can't be decoded any more.
-        delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
+        complete = bool(nodes and not watched)
+        delta = Delta(self._untold, unreadable, len(unassigned.malformed), complete)
+        self._untold = []
         for each, found in claims:
             delta.changes += each.changes(found)
-        # A pod in both lists was bound after the first list was read.
-        waiting = [pod for pod in unassigned.items if key_of(pod.metadata) not in self._assigned]
+        waiting = unassigned.items
+        if nodes:  # a pod in both lists was bound after the first list was read
+            waiting = [pod for pod in waiting if key_of(pod.metadata) not in self._assigned]
+            # Lists that are read at once may differ in time: the next poll finds what came between.
+            versions = {each.resource_version for each in listings}
+            known = len(versions) == 1 and all(each.is_known for each, _ in claims)
+            self._complete_at = (known and unassigned.resource_version) or None
         delta.changes += self._unassigned.replace(waiting)
-        # Lists that are read at once may differ in time: the next poll finds what came between.
-        versions = {each.resource_version for each in listings}
-        known = len(versions) == 1 and all(each.is_known for each, _ in claims)
-        self._complete_at = nodes.resource_version if known and nodes.resource_version else None
         return delta
+
+    def _listed(self, of_nodes: ListPager[Node], of_pods: Sequence[ListPager[Pod]]) -> Listing[Any]:
+        """List nodes and assigned pods: what can't be read, and the version of both; "" if they have two."""
+        read_at_once([of_nodes, *of_pods])
+        nodes, assigned = of_nodes.answer(), self._assigned_pods.together(of_pods)
+        self._untold += self._nodes.replace(nodes.items)
+        # A running pod uses its node's resources even if it can't be decoded any more.
+        self._untold += self._assigned.replace(assigned.items, assigned.malformed)
+        if not self._watches and (of_nodes.pages > 1 or any(each.pages > 1 for each in of_pods)):
+            self._watches = short_watch.ShortWatches(self._assigned_pods, self._nodes, self._assigned)
+        if self._watches:
+            self._watches.follow(of_nodes, of_pods)
+        version = nodes.resource_version if nodes.resource_version == assigned.resource_version else ""
+        return Listing([], {**nodes.malformed, **assigned.malformed}, version)
 
     def wait(self, seconds: float) -> None:
         """Sleep: without a watch, nothing tells sooner."""

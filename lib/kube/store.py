@@ -29,6 +29,9 @@ class Store(Generic[Changed]):
     def __contains__(self, key: str) -> bool:
         return key in self._objects
 
+    def __len__(self) -> int:
+        return len(self._objects)
+
     def __iter__(self) -> Iterator[Changed]:
         return iter(self._objects.values())
 

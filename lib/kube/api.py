@@ -31,7 +31,7 @@ from lib import __version__
 from lib.kube.attempt import (
     LONGEST_ANSWER,
     TIMEOUT,
-    Attempt,
+    HttpAttempt,
     PendingResponse,
     RequestObserver,
     body_of,
@@ -403,9 +403,9 @@ class Api:
             self._stopping.wait(FIRST_MOMENTS)
             return api._send(_Call("GET", READYZ))
 
-    def _attempt(self, where: str, method: str) -> Attempt:
+    def _attempt(self, where: str, method: str) -> HttpAttempt:
         within = self._timeout.read or 0
-        return Attempt(where, method, self._host, self._observer, within, self.system)
+        return HttpAttempt(where, method, self._host, self._observer, within, self.system)
 
     def _dispatch(self, call: _Call) -> SentRequest:
         """Send a request without waiting for the answer."""

@@ -33,7 +33,7 @@ class RequestObserver:
 
 
 @dataclass
-class Attempt:
+class HttpAttempt:
     """A block that makes one request to a host. It reports the request to the observer.
 
     Errors of the connection become an ApiError that names the host. within: the seconds that an answer may
@@ -48,7 +48,7 @@ class Attempt:
     system: System
     code: int | None = None
 
-    def __enter__(self) -> "Attempt":
+    def __enter__(self) -> "HttpAttempt":
         self._began = self.system.monotonic()
         return self
 

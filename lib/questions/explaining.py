@@ -9,7 +9,7 @@ from typing import TypeVar
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.explaining.registry import explainers_of
+from lib.scheduling.explaining.registry import adviser_of, explainer_of
 from lib.scheduling.framework.interface import ExplainPlugin, Profile, Remedy, RemedyPlugin
 from lib.scheduling.framework.runtime import Framework, raise_if_interrupted
 from lib.scheduling.read_only import original
@@ -28,18 +28,18 @@ class Explaining:
 
     def __init__(self, decision: Decision, profile: Profile, cache: Cache) -> None:
         self._decision, self._cache, self._framework = decision, cache, Framework(profile)
-        explainers = explainers_of(profile)
-        self._by_name = {
-            explainer.name: explainer for explainer in explainers if isinstance(explainer, ExplainPlugin)
-        }
-        self._with_remedies = [explainer for explainer in explainers if isinstance(explainer, RemedyPlugin)]
+        self._plugins = profile.plugins
+        self._explainers: dict[str, ExplainPlugin | None] = {}  # by plugin
+        self._with_remedies = [
+            adviser for plugin in profile.plugins if isinstance(adviser := adviser_of(plugin), RemedyPlugin)
+        ]
 
     def details(self) -> dict[str, list[str]]:
         """By rejected node, a line for each detail; none if the reasons say everything."""
         return {name: self._lines(name, rejection) for name, rejection in self._decision.rejected.items()}
 
     def _lines(self, node_name: str, rejection: Rejection) -> list[str]:
-        plugin = self._framework.running = self._by_name.get(rejection.plugin)
+        plugin = self._framework.running = self._explainer(rejection.plugin)
         if plugin is None:
             return []
         state, pod, node = self._decision.state, self._decision.pod, self._cache.nodes[node_name]
@@ -49,6 +49,14 @@ class Explaining:
         except BaseException as error:
             raise_if_interrupted(error)
             return [self._framework.blame(error)]
+
+    def _explainer(self, name: str) -> ExplainPlugin | None:
+        """What explains a plugin. A policy's functions are several plugins of one name: one may explain."""
+        if name not in self._explainers:
+            of_name = (explainer_of(plugin) for plugin in self._plugins if plugin.name == name)
+            explaining = (explainer for explainer in of_name if isinstance(explainer, ExplainPlugin))
+            self._explainers[name] = next(explaining, None)
+        return self._explainers[name]
 
     def remedies(self) -> Iterator[Remedy]:
         """What may help, as all plugins say, whichever of them rejected the nodes."""

@@ -1,5 +1,6 @@
 """Decodes answers of the API server: objects, lists, and lines of a watch. Each error names its place."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
@@ -91,11 +92,12 @@ def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str
 
 def continue_of(body: bytes) -> str:
     """The continue token of a page; "" if the list ends there, or if the page can't be decoded."""
-    try:
-        head: _PageHead = _decoder(_PageHead).decode(body)
-    except UNREADABLE:
-        return ""
-    return head.metadata.continue_
+    before_items = body[: body.find(b',"items":[')] + b"}"  # API servers write the token there
+    for part in (before_items, body):
+        with suppress(*UNREADABLE):
+            head: _PageHead = _decoder(_PageHead).decode(part)
+            return head.metadata.continue_
+    return ""
 
 
 def decode_raw_page(body: bytes, where: str) -> Page[msgspec.Raw]:

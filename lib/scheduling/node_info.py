@@ -11,7 +11,7 @@ from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, ZONE, Node, Pod, Ta
 from lib.scheduling.affinity import Terms, terms_of
 from lib.scheduling.disks import DiskUse, disks_of
 from lib.scheduling.kept import Journal, NodeChange
-from lib.scheduling.resources import Resources, add, amounts, non_zero_requests, pod_requests
+from lib.scheduling.resources import Resources, add, amounts, counted_requests
 
 HostPort = tuple[str, str, int]
 """Address, protocol, port."""
@@ -90,10 +90,8 @@ class NodeInfo:
                 self.pods, self.pods_with_affinity = pods, with_affinity  # in the same order
 
     def _count(self, pod: Pod, sign: int) -> None:
-        for total, requests in (
-            (self.requested, pod_requests(pod)),
-            (self.non_zero_requested, non_zero_requests(pod)),
-        ):
+        requested, non_zero = counted_requests(pod)
+        for total, requests in ((self.requested, requested), (self.non_zero_requested, non_zero)):
             for name, amount in requests.items():
                 if after := total.get(name, 0) + sign * amount:
                     total[name] = after

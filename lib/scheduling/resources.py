@@ -1,6 +1,6 @@
 """A pod's requests by resource name: cpu in thousandths of a core, the rest in whole units."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -115,6 +115,21 @@ def non_zero_requests(pod: Pod) -> Mapping[str, int]:
         return requests_at_least(pod, pod_level=True)
     requested = pod_requests(pod)
     return pod_requests(pod, tuple(name for name in AT_LEAST if name not in requested))
+
+
+def counted_requests(pod: Pod) -> Sequence[Mapping[str, int]]:
+    """`pod_requests` and `non_zero_requests`: of each pod on a node, both are counted."""
+    spec = pod.spec
+    if spec.init_containers or spec.overhead or spec.resources.requests or _resizing(pod):
+        return pod_requests(pod), non_zero_requests(pod)
+    return _of_containers_alone(
+        tuple([tuple(container.resources.requests.items()) for container in spec.containers])
+    )
+
+
+@lru_cache(maxsize=4096)  # most pods request the same as many others
+def _of_containers_alone(requests: tuple[tuple[tuple[str, int], ...], ...]) -> Sequence[Mapping[str, int]]:
+    return [amounts(total({**least, **dict(each)} for each in requests)) for least in ({}, AT_LEAST)]
 
 
 def _resizing(pod: Pod) -> dict[str, dict[str, int]]:

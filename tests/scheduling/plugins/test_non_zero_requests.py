@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from objects import pod
 
-from lib.scheduling.resources import non_zero_requests, pod_requests
+from lib.scheduling.resources import counted_requests, non_zero_requests, pod_requests
 
 MI = 1024 * 1024
 
@@ -81,8 +81,10 @@ SIDECAR = {"restartPolicy": "Always"}
     ],
 )
 def test_what_a_pod_is_taken_to_use(spec: dict[str, Any], cpu: int, memory: int) -> None:
-    found = non_zero_requests(pod(**spec))
+    one = pod(**spec)
+    found = non_zero_requests(one)
     assert (found.get("cpu", 0), found.get("memory", 0)) == (cpu, memory)
+    assert [*counted_requests(one)] == [pod_requests(one), found]
 
 
 def test_nothing_else_is_filled_in() -> None:

@@ -92,8 +92,9 @@ def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str
 
 def continue_of(body: bytes) -> str:
     """The continue token of a page; "" if the list ends there, or if the page can't be decoded."""
-    before_items = body[: body.find(b',"items":[')] + b"}"  # API servers write the token there
-    for part in (before_items, body):
+    before_items = body[: max(body.find(b',"items":['), 0)] + b"}"
+    # Kubernetes writes the metadata first. A server that doesn't has them behind all items.
+    for part in (before_items, body) if b'"metadata":' in before_items else (body,):
         with suppress(*UNREADABLE):
             head: _PageHead = _decoder(_PageHead).decode(part)
             return head.metadata.continue_

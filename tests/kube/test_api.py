@@ -12,7 +12,7 @@ from faults import ALWAYS, Answer, Effect, Exchange, Fault, Stream, answer, faul
 
 from lib.kube import errors, refusals
 from lib.kube.api import Api
-from lib.kube.decoding import decode_page
+from lib.kube.decoding import continue_of, decode_page
 from lib.kube.errors import ApiError
 from lib.kube.objects import Node, ObjectMeta, Pod
 from lib.kube.pager import read_at_once
@@ -295,3 +295,21 @@ def test_when_one_list_fails_its_error_is_told_and_the_others_can_still_be_read(
         with pytest.raises(errors.ForbiddenError):
             one.answer()
         assert [each.metadata.name for each in two.answer().items] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("body", "token"),
+    [
+        (
+            b'{"kind":"PodList","metadata":{"continue":"more"},"items":[{"metadata":{"continue":"no"}}]}',
+            "more",
+        ),
+        (b'{"kind":"PodList","items":[{"metadata":{}}],"metadata":{"continue":"more"}}', "more"),
+        (b'{"metadata": {"continue": "more"}, "items": []}', "more"),
+        (b'{"metadata":{"resourceVersion":"7"},"items":[]}', ""),
+        (b'{"metadata":{"continue":"more"},"items":[', "more"),
+        (b"no JSON", ""),
+    ],
+)
+def test_the_token_of_the_next_page_is_found_wherever_a_server_writes_it(body: bytes, token: str) -> None:
+    assert continue_of(body) == token

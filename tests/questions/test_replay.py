@@ -106,7 +106,7 @@ def test_what_fits_nowhere_is_pending_at_the_end(poller: Run, tmp_path: Path) ->
 @pytest.mark.parametrize("output", ["json", "csv"])
 def test_the_same_seed_has_the_same_result(poller: Run, tmp_path: Path, output: str) -> None:
     nodes = written(tmp_path / "nodes.yaml", *(a_node(f"n{i}", "4") for i in range(5)))
-    asked = ["--nodes", nodes, "--arrivals", "poisson:30/min", "--for", "10m", "--mix", "small=3,large=1"]
+    asked = ["--nodes", nodes, "--arrivals", "poisson:30/min", "--for", "3m", "--mix", "small=3,large=1"]
 
     def answer(seed: str) -> str:
         said = poller("replay", *asked, "--seed", seed, "-o", output).out

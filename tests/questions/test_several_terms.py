@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from all_cases import some
 from hypothesis import HealthCheck, given, settings, strategies as st
 from questions_harness import HOSTNAME, ZONE, Run
 from test_verbs import a_node, a_pod, write
@@ -166,7 +167,7 @@ def changed(objects: list[Json], words: str) -> list[Json]:
 
 
 @given(clusters())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=some(60), suppress_health_check=list(HealthCheck))
 def test_why_has_an_answer_and_each_change_that_it_names_helps(poller: Run, objects: list[Json]) -> None:
     with TemporaryDirectory() as folder:
         done = poller("why", "p", "--from", write(Path(folder) / "cluster.json", *objects), "-o", "json")

@@ -28,7 +28,7 @@ from lib.scheduling.scheduling_cycle import Scheduler
 A_SECOND = 50_000_000
 """About so many instructions take a second."""
 
-FEWER, MORE = 100, 200
+FEWER, MORE = 50, 100
 """So many of something a pod has; the difference of the work is that for each."""
 
 NODES, PODS = 20, 60

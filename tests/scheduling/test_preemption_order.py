@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from all_cases import some
 from hypothesis import given, settings, strategies as st
 from scheduling.preemption.test_kept_victims import Chance, Side, a_pod
 from test_preemption import DB, NO_DB_MAY_GO, a, new, on, picture
@@ -78,7 +79,7 @@ class Compared(Side):
         return said
 
 
-@settings(max_examples=80)
+@settings(max_examples=some(80))
 @given(st.integers(0, 10**9))
 def test_the_pick_is_the_best_of_all_or_no_worse_than_the_best_of_the_first(seed: int) -> None:
     chance = Chance(seed)

@@ -15,6 +15,7 @@ from scheduling.devices.test_allocator import Json, rows
 
 from lib.kube.devices import Device
 from lib.scheduling.devices import selectors
+from lib.scheduling.devices.cel import cost, run
 from lib.scheduling.devices.cel.compile import compiled, environment
 from lib.scheduling.devices.cel.library import MissingPackageError, package
 from lib.scheduling.devices.selectors import SelectorError, Selectors, evaluate, evaluated
@@ -68,6 +69,8 @@ def test_many_odd_expressions_have_the_values_and_errors_that_they_have_in_kube_
     wrong = []
     for row in more[PART]:
         expression, wanted = row["expression"], row["answer"]
+        if "cost limit" in wanted.get("matchError", "") and not ALL_CASES:
+            continue  # seconds: see test_no_expression_takes_long
         found = answer({"expression": expression, **about})
         if "cost" not in wanted:
             found.pop("cost", None)
@@ -129,6 +132,12 @@ def test_what_the_library_knows_otherwise_has_its_value(expression: str) -> None
     assert evaluate(expression, Device("d"), "d")
 
 
+def limit_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that is met soon, unless all cases are tried: the real one is met after some seconds."""
+    for module in (cost, run):
+        monkeypatch.setattr(module, "MAX_COST", cost.MAX_COST if ALL_CASES else 100_000)
+
+
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
@@ -144,7 +153,8 @@ def test_what_the_library_knows_otherwise_has_its_value(expression: str) -> None
     ],
     ids=["loops", "regular expression", "deep", "range", "search", "searches"],
 )
-def test_no_expression_takes_long(expression: str, said: str) -> None:
+def test_no_expression_takes_long(expression: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_cost(monkeypatch)
     found = answer({"expression": expression, "driver": "d"})
     assert said in next(iter(map(str, found.values())))
 
@@ -188,8 +198,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("expression", [*HOSTILE.values()][PART], ids=[*HOSTILE][PART])
-def test_what_a_call_would_make_or_compare_is_limited_before(expression: str) -> None:
+def test_what_a_call_would_make_or_compare_is_limited_before(
+    expression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each of them would take hundreds of megabytes, or some hours."""
+    limit_cost(monkeypatch)
     compiled(expression)
     tracemalloc.start()
     try:
@@ -205,8 +218,8 @@ def test_what_a_call_would_make_or_compare_is_limited_before(expression: str) ->
     "expression",
     [
         "lists.range(900000).size() == 900000",
-        "lists.range(60000).map(x, x) == lists.range(60000)",
-        "lists.range(60000).transformMap(i, v, v).size() == 60000",
+        "lists.range(20000).map(x, x) == lists.range(20000)",
+        "lists.range(20000).transformMap(i, v, v).size() == 20000",
         with_long_texts("b.size() == 1000000 && b.contains('aa') && b.endsWith(a)"),
         with_long_texts("a.replace('a', a, 3).size() == 3997 && 'bb'.replace('', 'a', 2) == 'abab'"),
         "cel.bind(a, [0], [1].map(x, a + [x]) == [[0, 1]] && a == [0])",

@@ -5,6 +5,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from all_cases import some
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from objects import node, read
@@ -217,7 +218,7 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
     return made
 
 
-@settings(max_examples=60)
+@settings(max_examples=some(100))
 @given(st.integers(0, 10**9))
 def test_the_victims_are_those_that_each_pod_would_find_itself(seed: int) -> None:
     chance = Chance(seed)

@@ -26,7 +26,7 @@ NEVER = "--interval=3600"
 """The option for a poll so late that a test can't see its effects."""
 
 ONE_SERVER = "real" if assets() else "embedded"
-"""The server for tests that don't need both servers."""
+"""The server for tests that need the real one, if it is there, and not both."""
 
 
 def refusals(said: str) -> list[str]:

@@ -6,9 +6,9 @@ Their controllers aren't here. What they write is written by the tests, on a rea
 from typing import Any
 
 import pytest
-from cluster import Cluster, eventually
+from cluster import ONE_SERVER, Cluster, eventually
 
-ON_ONE_SERVER = True
+pytestmark = pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 ZONE = "topology.kubernetes.io/zone"
 ALL_OR_NONE: Any = {"labels": {"poller/group": "train"}, "annotations": {"poller/group-size": "2"}}
 PODS = "/api/v1/namespaces/default/pods"

@@ -28,6 +28,8 @@ from lib.version import full_version
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT
 
+ON_ONE_SERVER = True
+
 Json = dict[str, Any]
 
 MONITORING = DEPLOY / "monitoring"

@@ -11,11 +11,11 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from cluster import Cluster, Json, eventually
+from cluster import ONE_SERVER, Cluster, Json, eventually
 from poisons import MISSING, places, with_value
 from storage import Volumes, uses
 
-ON_ONE_SERVER = True
+pytestmark = pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 
 HEALTHY = 50
 

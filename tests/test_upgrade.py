@@ -9,12 +9,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, RunningPoller, eventually
+from cluster import ONE_SERVER, Cluster, RunningPoller, eventually
 from test_leader_election import LEASES, candidate, lease  # noqa: F401  # a fixture
 
 from scripts.servers.process import ROOT
 
-ON_ONE_SERVER = True
+pytestmark = pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 
 OLD = "72b6cbd"
 """The last commit whose lines in the CHANGELOG are those of 0.1.0."""

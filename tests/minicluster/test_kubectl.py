@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from all_cases import ALL_CASES
 
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
@@ -39,7 +40,7 @@ class Output:
     stderr: str
 
 
-@pytest.fixture(scope="module", params=["directly", "through the proxy"])
+@pytest.fixture(scope="module", params=["through the proxy", *["directly"] * ALL_CASES])
 def outputs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Output]]:

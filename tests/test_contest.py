@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from test_grading import grade
 
+from lib.questions.errors import QuestionError
+from scripts.grading.contest import Contest
+from scripts.grading.scenario import ScenarioError
 from scripts.servers.process import ROOT
 
 DAY = ROOT / "scripts" / "lab" / "contests" / "gpu-day"
@@ -84,7 +87,6 @@ def test_the_day_of_the_lab_has_room_above_best_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ("title: x\npods: pods.csv\nscore: fame\n", "replay.yaml: Invalid enum value 'fame'"),
         ("title: x\npods: gone.csv\nnodes: nodes.csv\nscore: allocated\n", "gone.csv: No such file"),
         ("title: x\npods: pods.csv\nscore: allocated\n", "--nodes FILE is missing"),
         ("title: x\npods: pods.csv\nnodes: nodes.csv\nscore: allocated\nruns: 0\n", "runs: must be from 1"),
@@ -94,7 +96,14 @@ def test_the_day_of_the_lab_has_room_above_best_fit(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_contest_is_said(tmp_path: Path, told: str, why: str) -> None:
     contest = a_contest(tmp_path / "contest", "allocated")
     (contest / "replay.yaml").write_text(told)
+    with pytest.raises((ScenarioError, QuestionError)) as error:
+        Contest(contest)
+    assert why in str(error.value)
+
+
+def test_a_contest_that_is_wrong_is_not_played(tmp_path: Path) -> None:
+    contest = a_contest(tmp_path / "contest", "fame")
     done = grade(contest, *written(tmp_path, pack=PACK))
     assert (done.returncode, done.stdout) == (2, "")
-    assert why in " ".join(done.stderr.replace("│", " ").split())
+    assert "replay.yaml: Invalid enum value 'fame'" in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr

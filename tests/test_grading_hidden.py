@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 import yaml
+from questions.questions_harness import Run
 
 from lib.service.policies import load_policy
 from scripts.grading.best import Best, _estimated, _tried
@@ -122,7 +123,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
     ids=lambda each: getattr(each, "stem", each),
 )
 def test_a_policy_decides_as_it_does_in_poller(
-    scenario: Path | str, policy: Path | str, tmp_path: Path
+    scenario: Path | str, policy: Path | str, tmp_path: Path, poller: Run
 ) -> None:
     folder = scenario if isinstance(scenario, Path) else written(tmp_path / scenario, PREEMPTING)
     if isinstance(policy, str):
@@ -130,13 +131,9 @@ def test_a_policy_decides_as_it_does_in_poller(
     read = Scenario(folder)
     cluster = tmp_path / "cluster.json"
     cluster.write_bytes(read.cluster)
-    command = ["poller.py", "try", "--from", cluster, "--filename", folder / "pods.yaml", "--plugin", policy]
-    more = ["--seed=1", "--output=json", "--scheduler-name=my-scheduler"]
-    asked = subprocess.run(
-        [ROOT / ".venv/bin/python", *command, *more], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
+    asked = ["try", "--from", str(cluster), "--filename", str(folder / "pods.yaml"), "--plugin", str(policy)]
+    printed = poller(*asked, "--seed=1", "--output=json", "--scheduler-name=my-scheduler").json
     graded = run(read, policy, 1, Limits(20, 1024))
-    printed = json.loads(asked.stdout)
     assert printed.pop("question") == "try"
     assert printed.pop("answer") in ("yes", "no")  # both are the verb's own: marks rest on each pod
     assert graded.answer == printed | {"why": [], "unknown": []}, graded.problem
@@ -149,7 +146,7 @@ def test_names_of_nodes_in_the_code_help_on_the_open_cluster_only(tmp_path: Path
     policy = written(tmp_path, {"names.py": NAMES}) / "names.py"
     _, alone = rows(grade(policy, options=("--csv", "--hidden=0")))
     assert alone["points"] == "3"
-    _, found = rows(grade(policy))
+    _, found = rows(grade(policy, options=("--csv", "--hidden=1")))
     assert found["points"] == "1"
     assert found["cost <= 0.3"].endswith("hidden")
     assert "cost" in found["problem"]
@@ -243,10 +240,10 @@ def test_who_reads_no_price_has_not_all_points_where_costs_count(policy: str) ->
 
 def test_each_student_has_hidden_clusters_of_their_own(tmp_path: Path) -> None:
     handed_in = [written(tmp_path / name, {"policy.py": NAMES}) / "policy.py" for name in ("ann", "ben")]
-    done = grade(*handed_in, options=("--output=json", "--hidden=3"))
+    done = grade(*handed_in, options=("--output=json", "--hidden=1"))
     _, ann, ben = json.loads(done.stdout)["results"]
     assert (ann["student"], ben["student"]) == ("ann", "ben")
-    assert ann["hidden_clusters"] == ben["hidden_clusters"] == 3
+    assert ann["hidden_clusters"] == ben["hidden_clusters"] == 1
 
 
 def test_names_are_others_for_each_student_and_for_each_file(tmp_path: Path) -> None:
@@ -262,14 +259,15 @@ def test_names_are_others_for_each_student_and_for_each_file(tmp_path: Path) -> 
 
 def test_an_error_tells_nothing_of_a_hidden_cluster(tmp_path: Path) -> None:
     policy = written(tmp_path, {"ann.py": TELLS}) / "ann.py"
-    found = rows(grade(policy))[1]["problem"]
+    found = rows(grade(policy, options=("--csv", "--hidden=1")))[1]["problem"]
     assert found == "on a hidden cluster: it failed at ann.py:3, with AssertionError"
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     outputs = []
     for i in range(2):
-        done = grade(BEST_PRICE, SOLUTION, options=("--output=json", f"--reports={tmp_path / str(i)}"))
+        options = "--output=json", "--hidden=1", f"--reports={tmp_path / str(i)}"
+        done = grade(BEST_PRICE, SOLUTION, options=options)
         reports = {each.name: each.read_text() for each in sorted((tmp_path / str(i)).iterdir())}
         outputs.append((done.stdout, reports))
     assert outputs[0] == outputs[1]
@@ -325,16 +323,16 @@ def test_a_rubric_gives_a_part_of_the_points(tmp_path: Path) -> None:
 
 
 def test_autolab_and_gradescope_get_their_forms(tmp_path: Path) -> None:
-    done = grade(BEST_PRICE, options=("--output=autolab",))
+    done = grade(BEST_PRICE, options=("--output=autolab", "--hidden=0"))
     scores = {"placed >= 10": 1.0, "nodes <= 2": 0.0, "cost <= 0.3": 0.0}
     assert json.loads(done.stdout.splitlines()[-1]) == {"scores": scores, "scoreboard": [1.0]}
-    body = json.loads(grade(BEST_PRICE, options=("--output=gradescope",)).stdout)
+    body = json.loads(grade(BEST_PRICE, options=("--output=gradescope", "--hidden=0")).stdout)
     assert body["score"] == 1.0
     assert [(each["name"], each["score"], each["max_score"]) for each in body["tests"]] == [
         (name, score, 1) for name, score in scores.items()
     ]
     broken = written(tmp_path, {"broken.py": "import os\nos._exit(0)\n"}) / "broken.py"
-    body = json.loads(grade(broken, options=("--output=gradescope",)).stdout)
+    body = json.loads(grade(broken, options=("--output=gradescope", "--hidden=0")).stdout)
     assert (body["score"], len(body["tests"])) == (0, 3)
     assert "its process ended" in body["output"]
     refused = grade(BEST_PRICE, SOLUTION, options=("--output=autolab",))
@@ -342,7 +340,7 @@ def test_autolab_and_gradescope_get_their_forms(tmp_path: Path) -> None:
 
 
 def test_a_report_says_which_pods_went_where_and_what_was_possible(tmp_path: Path) -> None:
-    grade(BEST_PRICE, options=(f"--reports={tmp_path}",))
+    grade(BEST_PRICE, options=(f"--reports={tmp_path}", "--hidden=0"))
     text = (tmp_path / "best_price.md").read_text()
     assert "best_price: 1 of 3 points: nodes <= 2: it is 3" in text
     assert "your score decided for 7 pods; PodTopologySpread 3" in text
@@ -352,7 +350,7 @@ def test_a_report_says_which_pods_went_where_and_what_was_possible(tmp_path: Pat
 
 def test_a_cell_is_no_formula(tmp_path: Path) -> None:
     policy = written(tmp_path, {"=1+1.py": "def filter(pod, node):\n    return '\\x1b[2J=cmd'\n"}) / "=1+1.py"
-    _, found = rows(grade(policy))
+    _, found = rows(grade(policy, options=("--csv", "--hidden=0")))
     assert (found["policy"], found["student"]) == ("'=1+1.py", "'=1+1")
     assert "\x1b" not in found["problem"]
 

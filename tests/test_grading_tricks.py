@@ -77,18 +77,6 @@ TRICKS = {
         "        from lib.scheduling.framework.interface import SKIP\n        return SKIP\n",
         "already the name of a plugin",
     ),
-    "reads": (
-        f"from pathlib import Path\nexec(Path({str(SOLUTION)!r}).read_text())\n",
-        "reads no files but its own",
-    ),
-    "reads_the_reference": (
-        f"exec(open({str(ROOT / 'scripts/grading/reference.py')!r}).read())\n",
-        "reads no files but its own",
-    ),
-    "imports_the_reference": (
-        "from scripts.grading.reference import _fullest as score\n",
-        "reads no files but its own",
-    ),
     "has_its_answers_believed": (
         "import sys\np = sys.modules['__main__']\n"
         "p.Answering.answer = lambda self, call: p.Answer(\n"
@@ -104,7 +92,6 @@ TRICKS = {
     ),
     "draws_on_the_terminal": ("def filter(pod, node):\n    return '\\x1b[2J3/3\\r\\u202e'\n", "\\x1b[2J3/3"),
     "writes_a_formula": ("raise ValueError('=HYPERLINK(1)<b>')\n", "ValueError: =HYPERLINK(1)"),
-    "searches": ("import glob, os\nfound = os.listdir('/')\n", "lists no folders"),
     "evicts": (
         "class Mine:\n    def post_filter(self, state, pod, *more):\n        return None\n",
         "Mine has post_filter",
@@ -114,9 +101,10 @@ TRICKS = {
         "class Mine:\n    def permit(self, state, pod, *more):\n        return wait('for ever')\n",
         "Mine has permit",
     ),
-    "starts_programs": ("import os\nos.system('sleep 600')\n", "may not use os.system"),
-    "calls_home": ("import socket\nsocket.socket()\n", "may not use socket"),
-    "kills": ("import os\n\ndef score(pod, node):\n    os.kill(os.getppid(), 9)\n", "may not use os.kill"),
+    "reads": (
+        f"from pathlib import Path\nexec(Path({str(SOLUTION)!r}).read_text())\n",
+        "reads no files but its own",
+    ),
     "cancels": (
         "import asyncio\n\ndef score(pod, node):\n    raise asyncio.CancelledError\n",
         "CancelledError",
@@ -152,8 +140,33 @@ TRICKS = {
 }
 """By a hand-in's name: its source, and words of what is said of it or of where its pods are."""
 
+TRIES = """
+REFUSED = {}
+for source, words in ATTEMPTS:
+    try:
+        exec(source)
+        REFUSED[source] = "it was not refused"
+    except BaseException as error:
+        REFUSED[source] = "" if words in str(error) else str(error)
+
+def filter(pod, node):
+    wrong = [f"{source}: {said}" for source, said in REFUSED.items() if said]
+    return f"{len(REFUSED)} attempts; not refused as they should be: {wrong}"
+"""
+"""Makes each attempt of ATTEMPTS, pairs of a source and words of the error; says which weren't refused."""
+
+AT_THE_HOOK = [
+    (f"exec(open({str(ROOT / 'scripts/grading/reference.py')!r}).read())", "reads no files but its own"),
+    ("from scripts.grading.reference import _fullest", "reads no files but its own"),
+    ("import glob, os; os.listdir('/')", "lists no folders"),
+    ("import os; os.system('sleep 600')", "may not use os.system"),
+    ("import socket; socket.socket()", "may not use socket"),
+    ("import os; os.kill(os.getppid(), 9)", "may not use os.kill"),
+]
+"""What Python's audit hook refuses."""
+
 AROUND_THE_HOOK = """
-import ctypes, gc, os, resource, signal, socket, threading, types
+import ctypes, fcntl, gc, os, resource, signal, socket, threading, types
 
 for each in gc.get_objects():
     if isinstance(each, types.FunctionType) and each.__qualname__ == "confine.<locals>.hook":
@@ -162,49 +175,57 @@ for each in gc.get_objects():
             if isinstance(cell.cell_contents, tuple):
                 cell.cell_contents = ("/",)
 
-def score(pod, node):
-    return 0
-
 """
 """Python that takes the audit hook away. What comes after it meets the kernel."""
 
 DENIED = "Permission denied"
 NOT_PERMITTED = "Operation not permitted"
 
-AT_THE_WALLS = {
-    "runs_the_solution": (f"exec(open({str(SOLUTION)!r}).read())", DENIED),
-    "reads_the_graders_memory": ("open(f'/proc/{os.getppid()}/mem', 'rb')", DENIED),
-    "lists_hand_ins": ("os.listdir('/tmp')", DENIED),
-    "writes_beside_itself": ("open('mine.txt', 'w')", DENIED),
-    "deletes_a_file": (f"os.unlink({str(ROOT / 'README.md')!r})", DENIED),
-    "changes_modes": (f"os.chmod({str(ROOT / 'README.md')!r}, 0)", NOT_PERMITTED),
-    "forks": ("os.fork()", NOT_PERMITTED),
-    "forks_in_c": ("assert ctypes.CDLL(None).fork() >= 0, 'no fork'", "no fork"),
-    "becomes_a_shell": ("os.execv('/bin/sh', ['sh'])", NOT_PERMITTED),
-    "signals_the_grader": ("os.kill(os.getppid(), 0)", NOT_PERMITTED),
-    "limits_the_grader": ("resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)", NOT_PERMITTED),
-    "raises_its_limits": ("resource.setrlimit(resource.RLIMIT_CPU, (9**6, 9**6))", "not allowed to raise"),
-    "says_it_by_udp": ("socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", NOT_PERMITTED),
-    "is_signalled_by_a_file": (
-        "import fcntl\nread, write = os.pipe()\nfcntl.fcntl(read, fcntl.F_SETOWN, os.getppid())",
-        NOT_PERMITTED,
-    ),
-    "chooses_the_signal": ("import fcntl\nfcntl.fcntl(0, 10, signal.SIGKILL)", NOT_PERMITTED),
-    "owns_by_ioctl": ("import fcntl\nfcntl.ioctl(0, 0x8901, bytes(4))", NOT_PERMITTED),
-    "files_have_flags": ("import fcntl\nassert fcntl.fcntl(0, fcntl.F_GETFL) >= 0", DEFAULTS),
-    "remembers_by_a_semaphore": (
-        "assert ctypes.CDLL(None).semget(1, 1, 0o1600) >= 0, 'no semaphore'",
-        "no semaphore",
-    ),
-    "threads_are_harmless": (
-        "thread = threading.Thread(target=print)\nthread.start()\nthread.join()\nimport sqlite3, zoneinfo",
-        DEFAULTS,
-    ),
-}
-"""The same for what comes after AROUND_THE_HOOK."""
+AT_THE_WALLS = [
+    (f"exec(open({str(SOLUTION)!r}).read())", DENIED),
+    ("open(f'/proc/{os.getppid()}/mem', 'rb')", DENIED),
+    ("os.listdir('/tmp')", DENIED),
+    ("open('mine.txt', 'w')", DENIED),
+    (f"os.unlink({str(ROOT / 'README.md')!r})", DENIED),
+    (f"os.chmod({str(ROOT / 'README.md')!r}, 0)", NOT_PERMITTED),
+    ("os.fork()", NOT_PERMITTED),
+    ("assert ctypes.CDLL(None).fork() >= 0, 'no fork'", "no fork"),
+    ("os.execv('/bin/sh', ['sh'])", NOT_PERMITTED),
+    ("os.kill(os.getppid(), 0)", NOT_PERMITTED),
+    ("resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)", NOT_PERMITTED),
+    ("resource.setrlimit(resource.RLIMIT_CPU, (9**6, 9**6))", "not allowed to raise"),
+    ("socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", NOT_PERMITTED),
+    ("read, write = os.pipe(); fcntl.fcntl(read, fcntl.F_SETOWN, os.getppid())", NOT_PERMITTED),  # by a file
+    ("fcntl.fcntl(0, 10, signal.SIGKILL)", NOT_PERMITTED),  # F_SETSIG
+    ("fcntl.ioctl(0, 0x8901, bytes(4))", NOT_PERMITTED),  # FIOSETOWN
+    ("assert ctypes.CDLL(None).semget(1, 1, 0o1600) >= 0, 'no semaphore'", "no semaphore"),
+]
+"""What the kernel refuses after AROUND_THE_HOOK."""
 
+HARMLESS = """
+assert fcntl.fcntl(0, fcntl.F_GETFL) >= 0
+thread = threading.Thread(target=print)
+thread.start()
+thread.join()
+import sqlite3, zoneinfo
+
+def score(pod, node):
+    return 0
+"""
+
+
+def tries(attempts: list[tuple[str, str]], before: str = "") -> tuple[str, str]:
+    """A hand-in that makes attempts, and what it says when each is refused."""
+    return (
+        f"{before}ATTEMPTS = {attempts!r}\n{TRIES}",
+        f"{len(attempts)} attempts; not refused as they should be: [].",
+    )
+
+
+TRICKS["meets_the_hook"] = tries(AT_THE_HOOK)
 if has_walls():
-    TRICKS |= {name: (AROUND_THE_HOOK + source, words) for name, (source, words) in AT_THE_WALLS.items()}
+    TRICKS["meets_the_kernel"] = tries(AT_THE_WALLS, AROUND_THE_HOOK)
+    TRICKS["does_no_harm"] = (AROUND_THE_HOOK + HARMLESS, DEFAULTS)
 
 
 def grade(*policies: Path, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
@@ -229,7 +250,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> dict[str, d
     sources = {name: source for name, (source, _) in TRICKS.items()} | {"honest": HONEST}
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
-    done = grade(*(folder / f"{name}.py" for name in sources), options=(f"--reports={pages}",))
+    files = (folder / f"{name}.py" for name in sources)
+    done = grade(*files, options=(f"--reports={pages}", "--hidden=0"))
     assert done.returncode == 3
     assert done.stderr.strip() == (AS_ROOT if os.geteuid() == 0 else "") or not has_walls()
     return rows(done)
@@ -267,12 +289,12 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 def test_what_is_printed_without_end_takes_none_of_the_graders_memory(tmp_path: Path) -> None:
     policy = tmp_path / "prints.py"
     policy.write_text("def score(pod, node):\n    while True:\n        print('x' * 10**6)\n")
-    grading = [ROOT / "scripts/grade", policy, "--scenario", SAVE_MONEY, "--csv", "--seconds=3"]
+    grading = [ROOT / "scripts/grade", policy, "--scenario", SAVE_MONEY, "--csv", "--seconds=1"]
     command = [sys.executable, "-c", MEASURED, *grading]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     said, most = done.stdout.strip().rsplit("\n", 1)
     found = {Path(row["policy"]).stem: row for row in csv.DictReader(io.StringIO(said))}["prints"]
-    assert "took longer than 3 s of computing time, with score of default/web-1" in found["problem"]
+    assert "took longer than 1 s of computing time, with score of default/web-1" in found["problem"]
     assert int(most) < 400 * 1024
 
 

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
@@ -37,9 +37,9 @@ def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
 
 
-@pytest.mark.parametrize("first", range(1, 201, 25)[PART])
+@pytest.mark.parametrize("first", range(1, 201, 25) if ALL_CASES else [1])
 def test_poller_survives_short_seeds(first: int) -> None:
-    number = "25" if ALL_CASES else "10"
+    number = "25" if ALL_CASES else "6"
     done = simulate("--first", str(first), "--seeds", number, "--minutes", "0.5")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"seeds {number}" in done.stdout
@@ -191,18 +191,20 @@ def plan_of_scene(made: Callable[[Stage], Scene], seed: int, watch: bool) -> Pla
     return replace(plan, longest_watch=SHORT_WATCH) if scene.short_watches else plan
 
 
-def plans_of(scene: Callable[[Stage], Scene]) -> list[Plan]:
-    return [plan_of_scene(scene, seed, watch) for seed in (1, 2, 5) for watch in (False, True)]
+def plans_of(scene: Callable[[Stage], Scene], seeds: Sequence[int] = (1, 2, 5)) -> list[Plan]:
+    return [plan_of_scene(scene, seed, watch) for seed in seeds for watch in (False, True)]
 
 
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda scene: scene.__name__)
 def test_a_scene_goes_well(scene: Callable[[Stage], Scene]) -> None:
-    assert [each for plan in plans_of(scene) for each in World(plan).run().violations] == []
+    plans = plans_of(scene) if ALL_CASES else plans_of(scene, [1])  # other seeds are scripts/simulate's
+    assert [each for plan in plans for each in World(plan).run().violations] == []
 
 
 @pytest.mark.parametrize("mutation", [*SHOWN_BY][PART])
 def test_a_scene_shows_a_fault_in_poller(mutation: str) -> None:
-    rules = {rule for plan in plans_of(SHOWN_BY[mutation]) for rule in rules_broken_with(mutation, plan)}
+    found = (rules_broken_with(mutation, plan) for plan in plans_of(SHOWN_BY[mutation]))
+    rules = next(filter(None, found), set())
     assert rules
     assert "simulation" not in rules  # that would be a fault of the simulation itself
 
@@ -306,7 +308,7 @@ def test_a_pod_that_is_read_for_an_extender_is_not_looked_up_by_that() -> None:
 def test_poller_may_be_killed_at_any_write(kind: Kind, first: int) -> None:
     """Its cluster has a preemption, a pod that is held, a group, and a pod whose volume is made for it.
 
-    Every fourth write is enough here: `scripts/simulate` kills at random ones.
+    Every seventh write is enough here: `scripts/simulate` kills at random ones.
     """
     held = add(7, "held", cpu=100, labels={"hold": "3"})
     group = Action(8, "add_group", "g", {"size": 2, "cpu": 10})
@@ -318,7 +320,7 @@ def test_poller_may_be_killed_at_any_write(kind: Kind, first: int) -> None:
         add(9, "stores", cpu=10, claim="made"),
         watches,
     ]
-    for number in range(first, 28, 4):
+    for number in range(first, 28, 7):
         outcome = World(plan_of(*more, Fault(kind, 0.0, 40.0, WRITES, 0.0, 1, nth=number))).run()
         assert (outcome.faults, outcome.violations) == ({kind: 1}, []), number
 
@@ -338,7 +340,7 @@ TROUBLE = {
 def in_trouble(kind: Kind, requests: str, details: Any, number: int) -> Plan:
     """Pods of one namespace come, whose requests meet a fault, and pods of another one, one by one."""
     theirs = [add(10, f"y{i}", **{"cpu": 10, **details}) for i in range(number)]
-    others = [add(6 + i, f"p{i}", cpu=10) for i in range(30)]
+    others = [add(6 + i, f"p{i}", cpu=10) for i in range(15)]
     large = Action(0, "add_node", "large", {"cpu": 64, "pods": 250})
     namespace = Action(0, "begin_namespace", TROUBLED)
     plan = plan_of(large, namespace, *theirs, *others, always(kind, requests), WATCHES)
@@ -357,8 +359,8 @@ def test_time_passes_while_a_request_hangs() -> None:
 
 
 def test_two_runs_without_faults_differ_by_no_more_than_the_margin() -> None:
-    for seed in (1, 2)[PART]:
-        plan = replace(one_namespace_plan(seed, 0.5), faults=())
+    for seed, minutes in [(1, 0.5), (2, 0.5)] if ALL_CASES else [(3, 0.2)]:
+        plan = replace(one_namespace_plan(seed, minutes), faults=())
         one, other = World(plan).run(), World(replace(plan, seed=seed + 1000)).run()
         assert len(one.bound) > 20
         assert compared(plan, one, other) == []

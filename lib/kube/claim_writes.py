@@ -46,8 +46,8 @@ class ClaimError(ApiError):
 def reserve_claim(step: ReserveClaim, now: datetime) -> Write[ResourceClaim]:
     """Write that a pod uses a claim, and its allocation if it has none; returns the API server's object.
 
-    ApiError with the server's words when that is refused. Who has written the same before, and lost the
-    answer, finds it written.
+    ApiError with the server's words when that is refused. If the same was written before, and the answer was
+    lost, it is found written.
     """
     claim = step.claim
     created = claim.metadata.name == UNNAMED

@@ -74,7 +74,7 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
         if need in needs and claims.is_pending:
             answers.block(need, ALL, PENDING)
     return replace(
-        # Who can't preempt must not fail for an error of the last lookup.
+        # A pod that can't preempt must not fail because the last lookup of budgets did.
         _with_budgets(before, source, report)
         if resources.PREEMPTION in needs
         else replace(before, budgets_error=""),

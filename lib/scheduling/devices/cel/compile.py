@@ -81,15 +81,15 @@ def compiled(expression: str) -> Node | str:
 def _compiled(expression: str) -> Node | str:
     if escaped := ESCAPED.match(expression):
         return _invalid(expression, escaped.end() - 1, "unsupported syntax: '`'")
-    read = environment(is_vague=False).compile(expression, disable_check=True)
+    read = environment(loosely_typed=False).compile(expression, disable_check=True)
     parsed = decoded(read.serialize(), checked=False)
-    expression, is_vague = _renamed(expression, parsed), _is_vague(parsed.node)
-    checked = environment(is_vague=is_vague).compile(expression)
+    expression, loosely_typed = _with_library_names(expression, parsed), _is_loosely_typed(parsed.node)
+    checked = environment(loosely_typed=loosely_typed).compile(expression)
     node, places, types = decoded(checked.serialize(), checked=True)
     for where, why in _problems(node, types):
         return _invalid(expression, places.get(where.id, 0), why)
     result = types[node.id]
-    if result not in ("bool", "any") and not (is_vague and result == "dyn"):
+    if result not in ("bool", "any") and not (loosely_typed and result == "dyn"):
         return f"must evaluate to bool or the unknown type, not {result}"
     return _folded(node)
 
@@ -103,10 +103,10 @@ def _invalid(expression: str, at: int, why: str) -> str:
 
 
 @cache
-def environment(*, is_vague: bool) -> Any:
-    """What expressions may use. is_vague: see `_is_vague`."""
+def environment(*, loosely_typed: bool) -> Any:
+    """What expressions may use. loosely_typed: see `_is_loosely_typed`."""
     fields = {DEVICE + name: type_ for name, type_ in FIELDS.items()}
-    variables = {"device": "map<string,dyn>"} if is_vague else fields
+    variables = {"device": "map<string,dyn>"} if loosely_typed else fields
     variables |= {name: f"type<{name}>" for name in TYPE_NAMES}
     declared = declarations()
     functions = [
@@ -124,7 +124,7 @@ def environment(*, is_vague: bool) -> Any:
     )
 
 
-def _renamed(expression: str, parsed: Expression) -> str:
+def _with_library_names(expression: str, parsed: Expression) -> str:
     """An expression with the one name that the library has for existsOne() with two variables."""
     for node in nodes(parsed.node):
         if isinstance(node, Call) and node.function == "exists_one" and len(node.arguments) == 3:
@@ -134,7 +134,7 @@ def _renamed(expression: str, parsed: Expression) -> str:
     return expression
 
 
-def _is_vague(node: Node) -> bool:
+def _is_loosely_typed(node: Node) -> bool:
     """Whether an expression has a part whose type Kubernetes knows better than the library.
 
     That is `device` as a whole, with has() or .? before a field, and what `flatten` returns.
@@ -146,7 +146,7 @@ def _is_vague(node: Node) -> bool:
             return name in FIELDS
         case Name("device") | Call("flatten"):
             return True
-    return any(map(_is_vague, parts(node)))
+    return any(map(_is_loosely_typed, parts(node)))
 
 
 # --- literals -------------------------------------------------------------------------------------------

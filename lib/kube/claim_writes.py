@@ -94,9 +94,9 @@ def _create(claim: ResourceClaim) -> Write[ResourceClaim]:
     """
     named = claim.metadata
     owners = [
-        {"apiVersion": each.api_version, "kind": each.kind, "name": each.name, "uid": each.uid}
-        | {"controller": each.controller}
-        for each in named.owner_references
+        {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+        | {"controller": owner.controller}
+        for owner in named.owner_references
     ]
     metadata = {
         "generateName": named.generate_name,
@@ -198,7 +198,7 @@ def undo_claim(step: UndoClaim) -> Write[ResourceClaim | None]:
 
 def uses(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether a claim is reserved for a pod."""
-    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
 def _has_devices(claim: ResourceClaim, allocation: AllocationResult | None) -> bool:
@@ -210,7 +210,9 @@ def _has_devices(claim: ResourceClaim, allocation: AllocationResult | None) -> b
 
 
 def _devices(allocation: AllocationResult) -> list[tuple[object, ...]]:
-    return [(each.driver, each.pool, each.device, each.share_id) for each in allocation.devices.results]
+    return [
+        (result.driver, result.pool, result.device, result.share_id) for result in allocation.devices.results
+    ]
 
 
 def _with_words(error: StatusError, what: str) -> ApiError:

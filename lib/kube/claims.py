@@ -50,7 +50,7 @@ class PolledClaims(Claims):
 
     def __init__(self, api: Api, namespaces: Sequence[str], need: Need) -> None:
         super().__init__(api, need)
-        self._readings = [Reading(self._api, each, namespaces) for each in need.resources]
+        self._readings = [Reading(self._api, resource, namespaces) for resource in need.resources]
         self._lookup = Lookup(need.claimed, self._list, system=api.system)
         self._stores = defaultdict[str, Store[Any]](Store[Any])  # by path
 
@@ -80,9 +80,9 @@ class PolledClaims(Claims):
         """All of it, by path. ApiError with all that is wrong when a part can't be read."""
         listings: dict[str, Listing[Any]] = {}
         errors: list[str] = []
-        for each in self._readings:
+        for reading in self._readings:
             try:
-                listings[each.resource.path] = each.list()
+                listings[reading.resource.path] = reading.list()
             except UnreachableError:
                 raise
             except ApiError as error:
@@ -97,7 +97,7 @@ class PolledClaims(Claims):
         """The changes since the last call. An unlisted claim is gone if a later list is without it."""
         for path, listing in listings.items():
             yield from self._stores[path].replace(listing.items)
-            for each in self.unlisted.values() if path == self.need.resources[0].path else ():
-                made, listed = each.metadata.resource_version, listing.resource_version
-                if key_of(each.metadata) not in self._stores[path] and not is_older(listed, made):
-                    yield Change(Kind.DELETED, each, each)
+            for written in self.unlisted.values() if path == self.need.resources[0].path else ():
+                made, listed = written.metadata.resource_version, listing.resource_version
+                if key_of(written.metadata) not in self._stores[path] and not is_older(listed, made):
+                    yield Change(Kind.DELETED, written, written)

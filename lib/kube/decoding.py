@@ -113,11 +113,11 @@ def decode_raw_page(body: bytes, where: str) -> Page[msgspec.Raw]:
 def _decode_singly(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> Page[T]:
     raw = decode_raw_page(body, where)
     items = []
-    for each in raw.items or []:
+    for item in raw.items or []:
         try:
-            items.append(_decoder(kind).decode(each))
+            items.append(_decoder(kind).decode(item))
         except UNREADABLE as error:
-            malformed[_name_of(each)] = _left_out(kind, each, error)
+            malformed[_name_of(item)] = _left_out(kind, item, error)
     return Page(kind=raw.kind, metadata=raw.metadata, items=items)
 
 

@@ -194,7 +194,7 @@ class DeviceRequest(Object):
     @property
     def options(self) -> Sequence[tuple[str, ExactDeviceRequest]]:
         """What is requested, each with its full name: the best first, if it is one of several things."""
-        several = [(f"{self.name}/{each.name}", each) for each in self.first_available]
+        several = [(f"{self.name}/{option.name}", option) for option in self.first_available]
         return several or [(self.name, self.exactly or ExactDeviceRequest())]
 
 

@@ -54,12 +54,19 @@ class Informer(ClusterSource):
     @property
     def _all(self) -> "list[Reflector[Any]]":
         """The reflectors whose changes a poll returns."""
-        return [*self._nodes_and_pods, *(each for claims in self._claims for each in claims.reflectors)]
+        return [
+            *self._nodes_and_pods,
+            *(reflector for claims in self._claims for reflector in claims.reflectors),
+        ]
 
     def first_changes(self) -> Iterator[AnyChange]:
         """The nodes and the pods on them, before the first poll: they are in the lists that it uses."""
         if not self._listed_once:
-            lists = [(each.stores[0][0], pager) for each in self._nodes_and_pods if (pager := each.pager())]
+            lists = [
+                (watched.stores[0][0], pager)
+                for watched in self._nodes_and_pods
+                if (pager := watched.pager())
+            ]
             yield from changes_by_page(lists)
 
     def poll(self, patience: float = PATIENCE) -> Delta:
@@ -70,7 +77,7 @@ class Informer(ClusterSource):
         """
         self._take_lines()
         if self._listed_once:  # else `first_changes` has read them
-            read_at_once(pager for each in self._nodes_and_pods if (pager := each.pager()))
+            read_at_once(pager for watched in self._nodes_and_pods if (pager := watched.pager()))
         self._listed_once = True
         self._open(self._nodes)
         self._open(self._pods)
@@ -79,22 +86,22 @@ class Informer(ClusterSource):
             for claims in due:
                 self._tell(claims.open_due_watches(patience))
             self._take_lines()  # what was listed; a pod that has just come may be the first in need
-            due = [each for each in self._claims if each.is_due]
+            due = [claims for claims in self._claims if claims.is_due]
         delta, self._delta = self._delta, Delta()
         if self.devices.is_known:  # a claim comes before the pod that waits for it
             delta.changes.sort(key=lambda change: unassigned_pod(change) is not None)
-        delta.unreadable = [line for each in self._all for line in each.unreadable.values()]
+        delta.unreadable = [line for reflector in self._all for line in reflector.unreadable.values()]
         return delta
 
     def wait(self, seconds: float) -> None:
         """Return at the first change, when a watch must be opened, or after so many seconds."""
-        if any(each.is_opening for each in self._claims):
+        if any(claims.is_opening for claims in self._claims):
             seconds = min(seconds, PATIENCE)
         until = self._api.system.monotonic() + seconds
         while not self._delta.changes:
             to_open = self._nodes_and_pods
-            to_open += (each for claims in self._claims for each in claims.to_open)
-            pauses = [each.pause for each in to_open if each.pause is not None]
+            to_open += (reflector for claims in self._claims for reflector in claims.to_open)
+            pauses = [reflector.pause for reflector in to_open if reflector.pause is not None]
             left = min([until - self._api.system.monotonic(), *pauses])
             if left <= 0:
                 return
@@ -116,12 +123,12 @@ class Informer(ClusterSource):
         watched.note_open()
 
     def _go_on(self, reflectors: Iterable[Reflector[Any]]) -> None:
-        for each in reflectors:
-            if trouble := each.trouble:
-                each.trouble = None
+        for reflector in reflectors:
+            if trouble := reflector.trouble:
+                reflector.trouble = None
                 raise trouble
-            if each.pause == 0:
-                each.resume(partial(self._list, each))
+            if reflector.pause == 0:
+                reflector.resume(partial(self._list, reflector))
 
     def _tell(self, changes: Iterable[AnyChange]) -> None:
         """Let the next poll return changes."""
@@ -143,8 +150,8 @@ class Informer(ClusterSource):
     def _list(self, reflector: Reflector[Any]) -> None:
         """List again: the pods of all served namespaces together, as only then the delta is complete."""
         is_of_pods = reflector in self._pods.reflectors
-        for each in self._pods.reflectors if is_of_pods else [reflector]:
-            self._tell(each.list())
+        for other in self._pods.reflectors if is_of_pods else [reflector]:
+            self._tell(other.list())
         self._delta.complete |= is_of_pods
 
 

@@ -125,9 +125,9 @@ def _plain(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise TooMuchError(f"is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
-        return {_plain(key, depth): _plain(each, depth + 1) for key, each in value.items()}
+        return {_plain(key, depth): _plain(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(each, depth + 1) for each in value]
+        return [_plain(inner, depth + 1) for inner in value]
     return _LONE_SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
 
 
@@ -277,11 +277,11 @@ class _Builder:
     def _merge(self, value: Any, into: dict[str, Any], mark: Any) -> None:
         """Earlier mappings of a list take precedence."""
         mappings = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, dict) for each in mappings):
+        if not all(isinstance(mapping, dict) for mapping in mappings):
             self._fail("map merge requires map or sequence of maps as the value")
         for mapping in reversed(mappings):
-            for key, each in mapping.items():
-                self._set(key, each, into, mark)
+            for key, inner in mapping.items():
+                self._set(key, inner, into, mark)
 
     def _set(self, key: str, value: Any, into: dict[str, Any], mark: Any) -> None:
         if key in into:
@@ -325,7 +325,7 @@ def _float_key(value: float) -> str:
         value = inf if value > 0 else -inf
     if isnan(value) or isinf(value):
         return ".nan" if isnan(value) else ".inf" if value > 0 else "-.inf"
-    digits = next(each for each in range(9) if pack("f", float(f"{value:.{each}e}")) == packed)
+    digits = next(digits for digits in range(9) if pack("f", float(f"{value:.{digits}e}")) == packed)
     text = f"{value:.{digits}e}"
     exponent = int(text.partition("e")[2])
     return f"{value:.{max(digits - exponent, 0)}f}" if -4 <= exponent < 6 else text
@@ -377,7 +377,7 @@ def _integer(text: str) -> int | None:
     """As Go's strconv.ParseInt(text, 0, 64), or ParseUint."""
     if found := _INTEGER.fullmatch(text):
         sign, *numbers = found.groups()
-        digits, base = next((each, base) for each, base in zip(numbers, _BASES, strict=True) if each)
+        digits, base = next((number, base) for number, base in zip(numbers, _BASES, strict=True) if number)
         number = int(sign + digits, base)
         is_in_range = -(2**63) <= number < (2**63 if sign else 2**64)
         return number if is_in_range else None

@@ -54,7 +54,9 @@ def problems_of_key(text: str) -> list[str]:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            found += [f"prefix part {each}" for each in problems_of(parts[0], SUBDOMAIN, 253, A_SUBDOMAIN)]
+            found += [
+                f"prefix part {problem}" for problem in problems_of(parts[0], SUBDOMAIN, 253, A_SUBDOMAIN)
+            ]
     name = parts[-1]
     if not name:
         found.append("name part must be non-empty")
@@ -68,12 +70,12 @@ def problem_of_selector(selector: LabelSelector | None) -> str:
     if selector is None:
         return ""
     labels = (Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
-    for each in (*labels, *selector.match_expressions):
-        if _is_usual(each):
+    for expression in (*labels, *selector.match_expressions):
+        if _is_usual(expression):
             continue
-        if each.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            return f'"{each.operator}" is not a valid label selector operator'
-        if found := [*_problems_of(each, "")]:
+        if expression.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            return f'"{expression.operator}" is not a valid label selector operator'
+        if found := [*_problems_of(expression, "")]:
             return together(found)
     return ""
 
@@ -82,14 +84,14 @@ def problems_of_term(term: NodeSelectorTerm, place: str = "") -> list[str]:
     """What is wrong with a term of a node selector. place: where it is."""
     place = f"{place}." if place else ""
     found: list[str] = []
-    for i, each in enumerate(term.match_expressions):
-        if _is_usual(each):
+    for i, expression in enumerate(term.match_expressions):
+        if _is_usual(expression):
             continue
-        found += _problems_of(each, f"{place}matchExpressions[{i}].")
-    for i, each in enumerate(term.match_fields):
-        if each.operator not in ("In", "NotIn"):
-            found.append(f'{place}matchFields[{i}].operator: Unsupported value: "{each.operator}"')
-        elif len(each.values) != 1:
+        found += _problems_of(expression, f"{place}matchExpressions[{i}].")
+    for i, expression in enumerate(term.match_fields):
+        if expression.operator not in ("In", "NotIn"):
+            found.append(f'{place}matchFields[{i}].operator: Unsupported value: "{expression.operator}"')
+        elif len(expression.values) != 1:
             found.append(f"{place}matchFields[{i}].values: Invalid value: must have one element")
     return found
 
@@ -128,12 +130,12 @@ def _problems_of(one: Requirement, place: str) -> Iterator[str]:
         case "Gt" | "Lt":
             if len(values) != 1:
                 yield f"{place}values: Invalid value: for 'Gt', 'Lt' operators, exactly one value is required"
-            for i, each in enumerate(values):
-                if not re.fullmatch("[+-]?[0-9]+", each):
+            for i, value in enumerate(values):
+                if not re.fullmatch("[+-]?[0-9]+", value):
                     why = "for 'Gt', 'Lt' operators, the value must be an integer"
-                    yield f'{place}values[{i}]: Invalid value: "{each}": {why}'
+                    yield f'{place}values[{i}]: Invalid value: "{value}": {why}'
         case _:
             yield f'{place}operator: Unsupported value: "{one.operator}"'
-    for i, each in enumerate(values):
-        if wrong := problems_of(each, VALUE, LONGEST, A_VALUE):
-            yield f'{place}values[{i}][{one.key}]: Invalid value: "{each}": {"; ".join(wrong)}'
+    for i, value in enumerate(values):
+        if wrong := problems_of(value, VALUE, LONGEST, A_VALUE):
+            yield f'{place}values[{i}][{one.key}]: Invalid value: "{value}": {"; ".join(wrong)}'

@@ -105,7 +105,7 @@ class Listers:
         if all_of_them := self._all_namespaces.read(lambda: self._api.list(path, Namespace)):
             return all_of_them
         served = (right.read(partial(self._namespace, name)) for name, right in self._each_namespace.items())
-        return Listing([each for each in served if each])
+        return Listing([namespace for namespace in served if namespace])
 
     def _namespace(self, name: str) -> Namespace | None:
         try:

@@ -79,7 +79,7 @@ class Lookup(Generic[Key, Found]):
     def begin(self, keys: Iterable[Key]) -> None:
         """Look these up, unless a thread is at work, or has answers that were not taken yet."""
         self._is_new, now, batch = False, self._system.monotonic(), self._batch
-        wanted = (each for each in keys if each not in self._kept)
+        wanted = (key for key in keys if key not in self._kept)
         if batch and not (batch.has_ended and now - batch.ended_at > self._max_age):
             if len(batch.ends) < self._threads and now - batch.busy_since > PATIENCE:
                 batch.add(wanted)
@@ -178,7 +178,7 @@ class _Batch(Generic[Key, Found]):
 
     def add(self, keys: Iterable[Key]) -> None:
         """Look these up, too."""
-        new = [each for each in dict.fromkeys(keys) if each not in self._known]
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
         self._known.update(new)
         self.due.extend(new)
 

@@ -44,8 +44,8 @@ class Matcher:
         self._forbidden: dict[str, _Values] = _NONE
         self._between: dict[str, tuple[int, int]] = {}  # neither of these, but between them
         many: dict[str, set[str]] = {}
-        for each in expressions:
-            self._add(each, many)
+        for expression in expressions:
+            self._add(expression, many)
         for key, values in many.items():
             if self._forbidden[key] is not ANY:
                 self._forbidden[key] = frozenset(values)

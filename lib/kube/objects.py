@@ -717,7 +717,7 @@ T = TypeVar("T", bound=Object)
 def with_parts(thing: T, **parts: dict[str, Any]) -> T:
     """A copy with other values of some fields of its parts, such as `spec={"node_name": "n1"}`."""
     replace = msgspec.structs.replace
-    return replace(thing, **{name: replace(getattr(thing, name), **each) for name, each in parts.items()})
+    return replace(thing, **{name: replace(getattr(thing, name), **fields) for name, fields in parts.items()})
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

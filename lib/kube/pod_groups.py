@@ -37,7 +37,7 @@ def path_of_pod_groups(api: Api, group: str) -> str:
     try:
         for version in api.get(f"/apis/{group}", _ApiGroup).versions:
             path = f"/apis/{version.group_version}"
-            if any(each.name == "podgroups" for each in api.get(path, _ApiResources).resources):
+            if any(resource.name == "podgroups" for resource in api.get(path, _ApiResources).resources):
                 return path
     except NotFoundError:
         pass

@@ -78,7 +78,7 @@ def required(field: str, why: str = "") -> Problem:
 
 def unsupported(field: str, value: str, known: Sequence[str]) -> Problem:
     """A value that is none of those that there are."""
-    said = ", ".join(f'"{each}"' for each in known)
+    said = ", ".join(f'"{value}"' for value in known)
     return Problem("FieldValueNotSupported", field, f'Unsupported value: "{value}": supported values: {said}')
 
 
@@ -223,7 +223,7 @@ def _resources(resources: Json, field: str) -> Iterator[Problem]:
                     why = f"must be less than or equal to {name} limit of {stored(str(most))}"
                     yield invalid(f"{field}.requests", stored(str(amount)), why)
     names = {*limits, *requests}
-    if any(each.startswith(HUGE_PAGES) for each in names) and not names & {*COMPUTE}:
+    if any(name.startswith(HUGE_PAGES) for name in names) and not names & {*COMPUTE}:
         yield forbidden(field, "HugePages require cpu or memory")
 
 

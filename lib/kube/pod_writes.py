@@ -123,7 +123,7 @@ def mark_unscheduled(
     pod has already isn't written. NotFoundError or ConflictError when there is no such pod any more.
     """
     status: dict[str, object] = {}
-    held = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    held = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
     if not held or (held.status, held.reason, held.message) != ("False", reason, message):
         since = held.last_transition_time if held and held.status == "False" else None
         generation = pod.metadata.generation

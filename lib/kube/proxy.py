@@ -161,8 +161,8 @@ def answers(address: str) -> bool:
 
 def _missing_kubeconfig(kubectl_options: Sequence[str]) -> str:
     """The files that kubectl would read, if none is there; "" if one is, or in a pod, which needs none."""
-    named = [each.partition("=")[2] for each in kubectl_options if each.startswith("--kubeconfig=")]
-    files = named or [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    named = [option.partition("=")[2] for option in kubectl_options if option.startswith("--kubeconfig=")]
+    files = named or [file for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
     files = files or [str(Path("~/.kube/config").expanduser())]
     in_pod = "KUBERNETES_SERVICE_HOST" in os.environ and not named
-    return "" if in_pod or any(Path(each).exists() for each in files) else " and ".join(files)
+    return "" if in_pod or any(Path(file).exists() for file in files) else " and ".join(files)

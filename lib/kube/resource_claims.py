@@ -25,7 +25,9 @@ UNNAMED = "<extended-resources>"
 def may_need_devices(pod: Pod) -> bool:
     """Whether the scheduling of a pod depends on devices, or may do: a DeviceClass may serve a resource."""
     return bool(pod.spec.resource_claims) or any(
-        may_be_of_device_class(name) for each in all_containers(pod) for name in each.resources.requests
+        may_be_of_device_class(name)
+        for container in all_containers(pod)
+        for name in container.resources.requests
     )
 
 

@@ -212,7 +212,7 @@ NEEDS = (
 
 def resource_of(controller: ControllerRef) -> Resource | None:
     """The resource of a pod's controller; None if such controllers' pods aren't spread by default."""
-    for each in CONTROLLERS.resources:
-        if (each.api_version, each.kind.__name__) == (controller.api_version, controller.kind):
-            return each
+    for resource in CONTROLLERS.resources:
+        if (resource.api_version, resource.kind.__name__) == (controller.api_version, controller.kind):
+            return resource
     return None

@@ -24,9 +24,9 @@ class Tolerations:
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._known = {
-            (each.key, each.effect, None if each.operator == "Exists" else each.value)
-            for each in tolerations
-            if each.operator in ("", "Equal", "Exists")
+            (toleration.key, toleration.effect, None if toleration.operator == "Exists" else toleration.value)
+            for toleration in tolerations
+            if toleration.operator in ("", "Equal", "Exists")
         }
 
     def tolerate(self, taint: Taint) -> bool:
@@ -63,8 +63,8 @@ def matches_term(term: NodeSelectorTerm, node: Node) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.metadata.name}
-    return all(matches(each, node.metadata.labels) for each in term.match_expressions) and all(
-        matches(each, fields) for each in term.match_fields
+    return all(matches(expression, node.metadata.labels) for expression in term.match_expressions) and all(
+        matches(expression, fields) for expression in term.match_fields
     )
 
 
@@ -73,7 +73,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        matches(each, labels) for each in selector.match_expressions
+        matches(expression, labels) for expression in selector.match_expressions
     )
 
 

@@ -43,20 +43,20 @@ class Store(Generic[Changed]):
         unreadable: names of objects in the list that can't be decoded. path: "" for all objects.
         """
         if self._oldest_first:
-            objects = sorted(objects, key=lambda each: each.metadata.creation_timestamp or _NEVER)
-        new = {key_of(each.metadata): each for each in objects}
+            objects = sorted(objects, key=lambda item: item.metadata.creation_timestamp or _NEVER)
+        new = {key_of(item.metadata): item for item in objects}
         gone = [key for key in self._objects if key not in new]
         for key in gone:
             metadata = self._objects[key].metadata
             is_kept = self.keeps_unreadable and called(metadata) in unreadable
             if not is_kept and is_listed_at(path, metadata.namespace):
                 yield from self.update(key, None)
-        for key, each in new.items():
-            yield from self.update(key, each)
+        for key, item in new.items():
+            yield from self.update(key, item)
 
     def keep(self, namespaces: Container[str]) -> Iterator[Change[Changed]]:
         """Forget the objects of other namespaces; returns the changes."""
-        return self.replace([each for each in self if each.metadata.namespace in namespaces])
+        return self.replace([item for item in self if item.metadata.namespace in namespaces])
 
     def update(self, key: str, new: Changed | None) -> Iterator[Change[Changed]]:
         """Update one object, or delete it; returns the change.

@@ -43,8 +43,8 @@ class Watched(Reading):
 
     def close(self) -> None:
         """Stop watching."""
-        for each in self.reflectors:
-            each.close()
+        for reflector in self.reflectors:
+            reflector.close()
 
     def widen(self) -> None:
         """Watch all namespaces again, if it is time to try that."""

@@ -29,7 +29,7 @@ class WatchedClaims(Claims):
 
     def __init__(self, api: Api, namespaces: Sequence[str], need: Need, lines: "Queue[WatchLine]") -> None:
         super().__init__(api, need)
-        self._watched = [Watched(self._api, each, namespaces, lines) for each in need.resources]
+        self._watched = [Watched(self._api, resource, namespaces, lines) for resource in need.resources]
         self._opening = Lookup[Reflector[Any], None](
             f"watches of {need.claimed}", Reflector.open_beside, patient=True, system=api.system
         )
@@ -39,7 +39,9 @@ class WatchedClaims(Claims):
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
         """The reflectors whose watches matter now."""
-        return () if self._last_needed is None else [r for each in self._watched for r in each.reflectors]
+        return (
+            () if self._last_needed is None else [r for watched in self._watched for r in watched.reflectors]
+        )
 
     @property
     def to_open(self) -> Sequence[Reflector[Any]]:
@@ -55,15 +57,15 @@ class WatchedClaims(Claims):
     def is_known(self) -> bool:
         """Whether all of it was read, and a watch tells of changes."""
         reflectors = self.reflectors
-        return bool(reflectors) and all(each.is_listed for each in reflectors)
+        return bool(reflectors) and all(reflector.is_listed for reflector in reflectors)
 
     @property
     def is_due(self) -> bool:
         """Whether `open_due_watches` finds out more at once."""
-        return self._is_unknown(each for each in self.to_open if each.pause == 0)
+        return self._is_unknown(reflector for reflector in self.to_open if reflector.pause == 0)
 
     def _is_unknown(self, reflectors: Iterable[Reflector[Any]]) -> bool:
-        return any(not each.is_listed and not each.failed for each in reflectors)
+        return any(not reflector.is_listed and not reflector.failed for reflector in reflectors)
 
     def note_needs(self, changes: Iterable[AnyChange]) -> None:
         """Note which pods need them."""
@@ -95,11 +97,15 @@ class WatchedClaims(Claims):
             for watched in self._watched:
                 watched.widen()
         self._open(now + patience)
-        refused = [each for each in self._watched if each.is_everywhere and self._is_refused(each)]
-        gone = [change for each in refused for change in each.narrow()]
+        refused = [
+            watched for watched in self._watched if watched.is_everywhere and self._is_refused(watched)
+        ]
+        gone = [change for watched in refused for change in watched.narrow()]
         if refused:
             self._open(now + patience)
-        self._note_errors("; ".join(str(each.failed) for each in self.reflectors if each.failed))
+        self._note_errors(
+            "; ".join(str(reflector.failed) for reflector in self.reflectors if reflector.failed)
+        )
         return gone
 
     def _is_refused(self, watched: Watched) -> bool:
@@ -110,19 +116,22 @@ class WatchedClaims(Claims):
         self._last_needed = None
         self._opening.wait(0)
         if not self.is_opening:
-            for each in self._watched:
-                each.close()
+            for watched in self._watched:
+                watched.close()
 
     def _open(self, until: float) -> None:
         """Open watches; note why some can't be opened, as far as that is known now."""
-        self._opening.begin(each for each in self.reflectors if each.pause == 0 and not each.trouble)
+        self._opening.begin(
+            reflector for reflector in self.reflectors if reflector.pause == 0 and not reflector.trouble
+        )
         self._opening.wait(until)
-        for each in self.reflectors:
-            error, each.trouble = each.trouble or self._opening.of(each), None
-            if each.pause is None or not error:  # open, though its answer may be lost with another's error
-                each.failed = None
+        for reflector in self.reflectors:
+            error, reflector.trouble = reflector.trouble or self._opening.of(reflector), None
+            # It may be open, though its answer was lost with another's error.
+            if reflector.pause is None or not error:
+                reflector.failed = None
             elif not isinstance(error, PendingError):  # only the pods that need it have to wait
-                each.retry_in(FAILED_PAUSE)
-                each.failed = error
+                reflector.retry_in(FAILED_PAUSE)
+                reflector.failed = error
         for watched in self._watched:
             watched.note_open()

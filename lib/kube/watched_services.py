@@ -36,7 +36,7 @@ class WatchedServices(Lookup[str, Listing[Service]]):
             namespace: Reflector(api, SERVICES, path, one_store(), lines) for namespace, path in paths.items()
         }
         self._opening = Lookup[Reflector[Service], None](
-            "watches of services", lambda each: each.resume(each.list), system=system
+            "watches of services", lambda reflector: reflector.resume(reflector.list), system=system
         )
         self._wanted: list[str] = []
         self._seen: dict[str, Listing[Service]] = {}
@@ -46,7 +46,7 @@ class WatchedServices(Lookup[str, Listing[Service]]):
         """Open the watches that are due."""
         self._wanted = [*keys]
         needed = dict.fromkeys(map(self._reflector_of, self._wanted))
-        self._opening.begin(each for each in needed if each.pause == 0)
+        self._opening.begin(reflector for reflector in needed if reflector.pause == 0)
 
     def wait(self, until: float) -> None:
         """Take what the open watches have seen; list the services that can't be watched."""
@@ -59,12 +59,12 @@ class WatchedServices(Lookup[str, Listing[Service]]):
                     self._why_listed = str(error)
                     what = "services can't be watched, so they are listed when they are needed: %s"
                     log.warning(what, error)
-        super().begin(each for each in self._wanted if self._reflector_of(each).pause)
+        super().begin(namespace for namespace in self._wanted if self._reflector_of(namespace).pause)
         super().wait(until)
         self._take_seen()
 
     def _take_seen(self) -> None:
-        reflectors = {each: self._reflector_of(each) for each in self._wanted}
+        reflectors = {namespace: self._reflector_of(namespace) for namespace in self._wanted}
         self._seen = {
             namespace: Listing(malformed=reflector.unreadable)
             for namespace, reflector in reflectors.items()

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from cluster import PATIENCE, Cluster, RunningPoller, eventually
+from cluster import ONE_SERVER, PATIENCE, Cluster, RunningPoller, eventually
 from faults import (
     ALWAYS,
     Answer,
@@ -293,6 +293,7 @@ def test_a_proxy_without_its_api_server(servers: Cluster) -> None:
     assert done.stderr.count(said) == done.stderr.count("127.0.0.1:9") == 1
 
 
+@pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 def test_forbidden_names_the_rule_that_is_missing(one_pod: Cluster) -> None:
     if not one_pod.kubeconfig_for:
         pytest.skip("the embedded API server has no users")

@@ -2,7 +2,7 @@
 
 from objects import read
 from questions_harness import decider_of
-from test_oracle import CASES
+from test_oracle import cases
 
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.questions.explaining import Explaining
@@ -13,7 +13,7 @@ from lib.questions.snapshot_cache import cache_of
 def test_the_nodes_that_fit_are_those_of_kube_scheduler() -> None:
     decider = decider_of(Snapshot())
     explained = 0
-    for case in CASES:
+    for case in cases():
         namespaces = [{"metadata": {"name": name, "labels": of}} for name, of in case["namespaces"].items()]
         objects: dict[type[Object], list[Object]] = {
             kind: [read(kind, each) for each in bodies]

@@ -7,11 +7,13 @@ at random. What kube-scheduler has that poller hasn't is left out of the compari
 import gzip
 import json
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from all_cases import check_each
 from configs import load_config
 
 from lib.kube.api import Api
@@ -49,17 +51,21 @@ def read(folder: Path, case: dict[str, Any]) -> tuple[KubeSchedulerConfiguration
         return config, profiles_for(config, asked, Handle(extenders=extenders))
 
 
-def about(case: dict[str, Any]) -> str:
-    return str(case["about"])
+def named(cases: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    return [(case["about"], case) for case in cases]
 
 
 def test_there_are_as_many_as_were_recorded() -> None:
     assert (len(GOOD), len(WRONG)) == (93, 131)
 
 
-@pytest.mark.parametrize("case", GOOD, ids=about)
-def test_poller_serves_the_same(tmp_path: Path, case: dict[str, Any]) -> None:
-    config, profiles = read(tmp_path, case)
+@pytest.mark.parametrize("part", range(2))
+def test_poller_serves_the_same(tmp_path: Path, part: int) -> None:
+    check_each(named(GOOD[part::2]), partial(serves_alike, tmp_path))
+
+
+def serves_alike(folder: Path, case: dict[str, Any]) -> None:
+    config, profiles = read(folder, case)
     answer = case["answer"]
     for profile, theirs in zip(profiles, answer["profiles"], strict=True):
         assert profile.scheduler_name == theirs["schedulerName"]
@@ -80,10 +86,14 @@ def test_poller_serves_the_same(tmp_path: Path, case: dict[str, Any]) -> None:
     assert ours.resource_name in (None, elected["resourceName"])
 
 
-@pytest.mark.parametrize("case", WRONG, ids=about)
-def test_what_kube_scheduler_refuses_poller_refuses(tmp_path: Path, case: dict[str, Any]) -> None:
+@pytest.mark.parametrize("part", range(3))
+def test_what_kube_scheduler_refuses_poller_refuses(tmp_path: Path, part: int) -> None:
+    check_each(named(WRONG[part::3]), partial(refuses, tmp_path))
+
+
+def refuses(folder: Path, case: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as error:
-        read(tmp_path, case)
+        read(folder, case)
     assert all(": " in problem for problem in error.value.problems)  # where, and what
 
 

@@ -2,14 +2,16 @@
 
 import json
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from all_cases import check_each
 from configs import load_config
 from service.test_options import poller
-from test_scheduler_config import GOOD, about, asked, by_name, canonical, read
+from test_scheduler_config import GOOD, asked, by_name, canonical, named, read
 
 from lib.kube.election import LeaderElection
 from lib.scheduling.framework.interface import EXTENSION_POINTS
@@ -22,11 +24,13 @@ NOT_ARGUMENTS = "DynamicResources"
 """poller has no use for its arguments, and keeps them as they are given."""
 
 
-@pytest.mark.parametrize("case", GOOD, ids=about)
-def test_what_is_written_is_what_kube_scheduler_writes_and_is_read_again(
-    tmp_path: Path, case: dict[str, Any]
-) -> None:
-    config, profiles = read(tmp_path, case)
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_written_is_what_kube_scheduler_writes_and_is_read_again(tmp_path: Path, part: int) -> None:
+    check_each(named(GOOD[part::4]), partial(writes_alike, tmp_path))
+
+
+def writes_alike(folder: Path, case: dict[str, Any]) -> None:
+    config, profiles = read(folder, case)
     answer = case["answer"]
     used = as_used(config, profiles, BackoffSettings(), LeaderElection(), secrets=True)
     for ours, theirs in zip(used["profiles"], answer["profiles"], strict=True):
@@ -37,7 +41,7 @@ def test_what_is_written_is_what_kube_scheduler_writes_and_is_read_again(
                 if config.extenders:  # kube-scheduler adds the resources that they manage
                     expected.pop("ignoredResources", None)
                 assert comparable(each["args"]) == comparable(expected)
-    file = tmp_path / "written.yaml"
+    file = folder / "written.yaml"
     file.write_text(yaml.safe_dump(used))
     again = profiles_for(load_config(file), Asked(), Handle())
     for profile, other in zip(profiles, again, strict=True):

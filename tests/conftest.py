@@ -51,14 +51,15 @@ current-context: embedded
 
 
 SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
-"""The tests that took half a second or more when all were run last with --note-slow."""
+"""The tests that took a fifth of a second or more when all were run last with --note-slow."""
 
-SLOW, SLOW_FIXTURE = 0.5, 3.0
+SLOW, SLOW_FIXTURE = 0.2, 3.0
 """Seconds. With such a fixture, all tests of its file are slow: any of them may be the first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="without slow tests, and without a real API server")
+    without = "without slow tests, and without those that need an API server"
+    parser.addoption("--quick", action="store_true", help=without)
     parser.addoption("--note-slow", action="store_true", help=f"note the slow tests in {SLOW_TESTS.name}")
 
 
@@ -73,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = set(SLOW_TESTS.read_text().splitlines())
     slow = [test for test in items if test.nodeid in named or test.nodeid.split("::")[0] in named]
     if config.getoption("--quick"):
-        left_out = {*slow, *filter(_needs_real_server, items)}
+        left_out = {*slow, *filter(_needs_server, items)}
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [test for test in items if test not in left_out]
     elif workers := getattr(config, "workerinput", {}).get("workercount"):
@@ -89,9 +90,9 @@ def _shares(tests: list[pytest.Item], workers: int) -> Iterator[list[pytest.Item
         yield tests[len(tests) * i // workers : len(tests) * (i + 1) // workers]
 
 
-def _needs_real_server(test: pytest.Item) -> bool:
+def _needs_server(test: pytest.Item) -> bool:
     call = getattr(test, "callspec", None)
-    return call is not None and call.params.get("servers") in ("real", ONE_SERVER)
+    return call is not None and "servers" in call.params
 
 
 class Durations:

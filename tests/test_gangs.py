@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from all_cases import ALL_CASES
 from cluster import Cluster, Json, eventually, http_client
 from conftest import NO_REAL_ONE, embedded
 from poller_process import run_poller
@@ -27,7 +28,7 @@ POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 GONE = ("deletionTimestamp",)
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
-PLAYED = ["poller, embedded", "poller", "poller --watch", "kube-scheduler"]
+PLAYED = ["poller, embedded", "poller --watch", "kube-scheduler", *["poller"] * ALL_CASES]
 
 
 @pytest.fixture(scope="module")

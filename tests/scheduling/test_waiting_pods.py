@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from all_cases import some
 from objects import node, pod, read
 from scheduling.plugins.storage_objects import attachment, claim, csi_node, csi_volume, storage_class
 
@@ -241,7 +242,7 @@ def run(walk: Walk, chance: Random, pods: dict[str, Pod]) -> None:
     walk.check()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(some(40)))
 def test_what_is_found_is_what_a_walk_over_all_pods_finds(seed: int) -> None:
     walk, chance, pods = Walk(), Random(seed), dict[str, Pod]()
     for _ in range(800):

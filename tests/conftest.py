@@ -77,11 +77,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = {*slow, *filter(_needs_server, items)}
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [test for test in items if test not in left_out]
-    elif workers := getattr(config, "workerinput", {}).get("workercount"):
+        return
+    items[:] = _each_way_once(items)
+    if workers := getattr(config, "workerinput", {}).get("workercount"):
         of_slow = set(slow)
-        quick = [test for test in items if test not in of_slow]
-        shares = zip(_shares(slow, workers), _shares(quick, workers), strict=True)
+        first, quick = ([test for test in items if (test in of_slow) == each] for each in (True, False))
+        shares = zip(_shares(first, workers), _shares(quick, workers), strict=True)
         items[:] = [test for share in shares for part in share for test in part]
+
+
+def _each_way_once(items: list[pytest.Item]) -> list[pytest.Item]:
+    """What is tried on both servers, polling and watching, runs once on each: watching on the real one."""
+    if ALL_CASES or not assets():
+        return items
+    names = {test.nodeid for test in items}
+    twice = {name for name in names if name.replace("[embedded-", "[real-") in names - {name}}
+    left_out = {name for name in twice if "watching" in name.partition("[")[2]}
+    left_out |= {
+        name.replace("[embedded-", "[real-") for name in twice if "polling" in name.partition("[")[2]
+    }
+    return [test for test in items if test.nodeid not in left_out]
 
 
 def _shares(tests: list[pytest.Item], workers: int) -> Iterator[list[pytest.Item]]:

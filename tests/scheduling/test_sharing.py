@@ -269,7 +269,7 @@ class Side:
 
 
 @pytest.mark.parametrize("which", range(4))
-@settings(max_examples=some(60))
+@settings(max_examples=some(50))
 @given(nodes, st.lists(pods | pods | changes, max_size=25), st.integers(0, 9))
 def test_decisions_are_those_that_would_be_made_one_by_one(
     which: int, described: Any, happens: Any, seed: int

@@ -218,7 +218,7 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
     return made
 
 
-@settings(max_examples=some(100))
+@settings(max_examples=some(60))
 @given(st.integers(0, 10**9))
 def test_the_victims_are_those_that_each_pod_would_find_itself(seed: int) -> None:
     chance = Chance(seed)

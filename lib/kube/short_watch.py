@@ -1,7 +1,8 @@
 """Reads what has changed since a list, by watches that last for a moment: it costs little in a large cluster.
 
 A watch never says that it has told all. So nodes are asked for their latest version, and all watches are read
-until they have come to it, or are silent. When the API server answers, its own cache has that version.
+until they have come to it, or are silent. When an API server answers, its cache has that version (since
+Kubernetes 1.31), and it serves watches from there.
 """
 
 import logging

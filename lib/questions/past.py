@@ -4,12 +4,13 @@ A pod is asked about again and again while it waits, with the cluster as it was 
 and when, is what was recorded.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import gc
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from math import ceil, inf, log2
+from itertools import permutations
+from math import ceil, floor, inf, log2
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from lib.kube.store import key_of
 from lib.questions.deciding import Decider
 from lib.questions.durations import time_in, time_text
 from lib.questions.errors import CommandLineError, QuestionError
-from lib.questions.pending import MOST_TRIED, Asking, Pending
+from lib.questions.moments import MOST, Moment, Span, moments_of
+from lib.questions.pending import MOST_TRIED
 from lib.questions.recording.reading import Gap, Reading
 from lib.questions.snapshot import Snapshot
 from lib.questions.verdict import Verdict, verdict
@@ -33,9 +35,12 @@ QUICK = 2.0
 GRACE = 5.0
 """A gap is recorded after what came in it, but no more seconds later."""
 
-MOST_COMPARED = 1_000_000
+MOST_COMPARED = 700_000
 """Pods are compared with nodes so often, at most, to know what they waited for; a tenth as often to know what
-would have helped. So a question takes about ten seconds, however large the cluster is."""
+would have helped. So a question takes less than ten seconds, however large the cluster is."""
+
+MOST_TIMES = 50_000
+"""So often, or up to twice as often, waits are asked about at most, also those of pods that are alike."""
 
 
 def as_it_was(file: Path, text: str) -> Snapshot:
@@ -88,8 +93,8 @@ class Past:
     """The answer.
 
     began: the recording; since, until: the times asked about, in seconds since then. waits: those that took
-    longer than a scheduler needs. quick: how many pods had a node sooner. gaps: of that time. most_at: when
-    the most pods waited; most: how many; pending: what was the matter then, with the first of them.
+    longer than a scheduler needs. quick: how many pods had a node sooner. gaps: of that time. moments: what
+    would have helped at some of its moments.
     """
 
     began: datetime
@@ -99,9 +104,7 @@ class Past:
     waits: list[Wait] = field(default_factory=list)
     quick: int = 0
     gaps: Sequence[Gap] = ()
-    most_at: float = 0.0
-    most: int = 0
-    pending: Pending | None = None
+    moments: Sequence[Moment] = ()
 
     @property
     def causes(self) -> Causes:
@@ -144,8 +147,9 @@ class Past:
                 for each in self.waits
             ],
             "causes": [each.as_json() for each in self.causes],
-            "most_waited_at": self._iso(self.most_at) if self.pending else None,
-            "what_helps_most": self.pending.helps_as_json() if self.pending else [],
+            "most_waited_at": next((self._iso(each.at) for each in self.moments if MOST in each.what), None),
+            "what_helps_most": next((each.helps for each in self.moments if MOST in each.what), []),
+            "moments": [each.as_json(self._iso(each.at)) for each in self.moments],
         }
 
 
@@ -184,27 +188,34 @@ class AskingPast:
         self._changes: list[tuple[float, Change[Any]]] = []
         self._asked: list[_Asked] = []
         self._waiting: dict[str, _Asked] = {}
-        self._read()
+        gc.disable()  # what is read is no garbage
+        try:
+            self._read()
+        finally:
+            gc.enable()
         if not self._has_any:
             raise QuestionError(f"{file}: has no pods{where} up to then")
         gaps = [each for each in self._reading.gaps if self._since < each.ended and each.began < self._until]
         waits = [each.wait for each in self._asked]
         self.answer = Past(self._reading.began, self._since, self._until, where, waits, self._quick, gaps)
         nodes = len(self.snapshot.of(Node)) or 1
-        self._most_helped = min(MOST_TRIED, max(10, MOST_COMPARED // 10 // nodes))
-        questions = max(100, MOST_COMPARED // nodes)
-        self._plan = _times(self._asked, self._since, self._until, questions)
-        self._skip(min(self._plan, default=inf))
-        self._decider = decider_of(self.snapshot)
+        self._most_helped = min(MOST_TRIED, max(5, MOST_COMPARED // 30 // nodes))
+        self._plan = _times(self._asked, self._since, self._until, max(100, MOST_COMPARED // nodes))
+        spans = [Span(max(each.wait.began, self._since), each.wait.ended, each.pod) for each in self._asked]
+        self._spans, self.answer.moments = spans, moments_of(spans, self._until, nodes)
+        first = min(self._plan, default=0.0)
+        self._clusters = dict(self._at_times({first, *(each.at for each in self.answer.moments)}))
+        self._decider_of, self.snapshot = decider_of, self._clusters[first]
 
     def __len__(self) -> int:
-        return len(self._plan)
+        return len(self._plan) + len(self.answer.moments)
 
     def steps(self) -> Iterator[None]:
         """Asks. Yields after each time that was asked about; then the answer is complete."""
-        answer, decider, changes = self.answer, self._decider, iter(self._changes)
+        decider, moments = self._decider_of(self.snapshot), self.answer.moments
+        first = min(self._plan, default=0.0)
+        changes = (each for each in self._changes if each[0] > first)
         change = next(changes, None)
-        most = max(self._plan, key=lambda at: sum(map(len, self._plan[at].values())), default=0.0)
         for at, kinds in sorted(self._plan.items()):
             while change and change[0] <= at:
                 decider.apply(change[1])
@@ -214,30 +225,33 @@ class AskingPast:
                 cause = decider.gated(asked[0].pod) or cause_of(decision, decider.cache)
                 for each in asked:
                     each.wait.note(cause, at)
-            if at == most:
-                pods = [each.pod for asked in kinds.values() for each in asked]
-                then = replace(self.snapshot, objects={**self.snapshot.objects, Pod: [*pods]})
-                asking = Asking(pods[: self._most_helped], [], then, decider)
-                for _ in asking.steps():
-                    pass
-                answer.most_at, answer.most, answer.pending = at, len(pods), asking.answer
             yield
+        for moment in moments:
+            moment.ask(self._spans, self._most_helped, self._decider_of(self._clusters[moment.at]))
+            yield
+        for moment, other in permutations(moments, 2):
+            moment.try_those_of(other)
         for each in self._asked:
             if not each.wait.causes:
                 each.wait.note(UNKNOWN, each.wait.began)
 
-    def _skip(self, until: float) -> None:
-        """Let the snapshot be that of the first time that is asked about: so less has to be followed."""
+    def _at_times(self, times: Collection[float]) -> Iterator[tuple[float, Snapshot]]:
+        """The cluster as it was at these times."""
+        changes = iter(self._changes)
         known = {key_of(each.metadata): each for kind in (Node, Pod) for each in self.snapshot.of(kind)}
-        skipped = bisect_right(self._changes, until, key=lambda each: each[0])
-        for _, change in self._changes[:skipped]:
-            if change.kind == Kind.DELETED:
-                known.pop(key_of(change.object.metadata), None)
-            else:
-                known[key_of(change.object.metadata)] = change.object
-        del self._changes[:skipped]
-        for kind in (Node, Pod):
-            self.snapshot.of(kind)[:] = [each for each in known.values() if isinstance(each, kind)]
+        change = next(changes, None)
+        for at in sorted(times):
+            while change and change[0] <= at:
+                changed = change[1].object
+                if change[1].kind == Kind.DELETED:
+                    known.pop(key_of(changed.metadata), None)
+                else:
+                    known[key_of(changed.metadata)] = changed
+                change = next(changes, None)
+            found = replace(self.snapshot, objects=dict(self.snapshot.objects))
+            for kind in (Node, Pod):
+                found.objects[kind] = [each for each in known.values() if isinstance(each, kind)]
+            yield at, found
 
     # --- reading ----------------------------------------------------------------------------------------
 
@@ -316,28 +330,45 @@ def _can_be_tried(pod: Pod) -> bool:
     return not (pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp)
 
 
-Plan = Mapping[float, Mapping[bytes, Sequence[_Asked]]]
+Plan = dict[float, dict[bytes, list[_Asked]]]
 """By time, and by kind: the pods that are asked about then."""
 
 
 def _times(asked: Sequence[_Asked], since: float, until: float, most: int) -> Plan:
-    """When to ask about each pod: when its wait begins, and then at equal distances.
+    """When to ask about each pod: at round times, so that pods that are alike are asked about together.
 
-    most: how many questions there may be, each about all pods that are alike. If these would be more, the
-    distances are longer; and if that isn't enough, nothing is asked about waits that begin and end between
-    two of the times.
+    most: how many questions there may be. If there are many waits, each is asked about less often. If once is
+    still too often, those questions are left out that are about the least waiting.
     """
-    steps = [2.0**i for i in range(ceil(log2(max(2.0, until - since))) + 1)]
-    for step, distance in [*((1.0, each) for each in steps), *((each, inf) for each in steps)]:
-        plan: dict[float, dict[bytes, list[_Asked]]] = {}
-        questions = 0
-        for each in asked:
-            at = ceil(max(each.wait.began, since) / step) * step
-            while at < min(each.wait.ended, until) and questions <= most:
-                alike = plan.setdefault(at, {}).setdefault(each.kind, [])
-                questions += not alike
-                alike.append(each)
-                at = (at // distance + 1) * distance if distance < inf else inf
-        if questions <= most:
-            return plan
-    return {}
+    parts = max(1, MOST_TIMES // (len(asked) or 1))
+    while (plan := _in_parts(asked, since, until, parts)) and parts > 1 and _questions(plan) > most:
+        parts //= 2
+    if (left_out := _questions(plan) - most) > 0:
+        about = sorted(
+            (sum(each.wait.seconds(until) for each in alike), at, kind)
+            for at, kinds in plan.items()
+            for kind, alike in kinds.items()
+        )
+        for _, at, kind in about[:left_out]:
+            del plan[at][kind]
+    return {at: kinds for at, kinds in plan.items() if kinds}
+
+
+def _questions(plan: Plan) -> int:
+    return sum(map(len, plan.values()))
+
+
+def _in_parts(asked: Sequence[_Asked], since: float, until: float, parts: int) -> Plan:
+    """Each wait at so many of the round times in it, or twice as many; once, if it is one part."""
+    plan: Plan = {}
+    for each in asked:
+        at, ended = max(each.wait.began, since), min(each.wait.ended, until)
+        if at >= ended:
+            continue
+        longest = 2.0 ** floor(log2(ended - at))  # a multiple of this is in the wait
+        step = max(longest / parts, min(longest, 1.0))
+        at = ceil(at / step) * step
+        while at < ended:
+            plan.setdefault(at, {}).setdefault(each.kind, []).append(each)
+            at += step if parts > 1 else inf
+    return plan

@@ -233,19 +233,20 @@ class Asking:
                 suggested.setdefault(each.words, (i, each))
         pods = [pod for cause in self.answer.causes if not cause.why.yes for pod in cause.pods][:MOST_TRIED]
         found = [
-            Help(each, self._placed_with(each, self.answer.causes[i].pods[0], pods), i)
+            Help(each, placed_with(each, self.answer.causes[i].pods[0], pods, self._decider), i)
             for i, each in suggested.values()
         ]
         return sorted(found, key=lambda each: (-each.pods, len(each.suggestion.fixes)))
 
-    def _placed_with(self, suggestion: Suggestion, first: Pod, pods: Sequence[Pod]) -> int:
-        """How many pods have a node with a suggestion.
 
-        What it changes of the first pod, it changes of all pods of the same controller.
-        """
-        changed = [new or pod for new, pod in zip(suggestion.made_to(pods, first), pods, strict=True)]
-        with with_fixes(self._decider, suggestion.fixes), self._decider.placed(changed) as placed:
-            return placed
+def placed_with(suggestion: Suggestion, first: Pod, pods: Sequence[Pod], decider: Decider) -> int:
+    """How many pods have a node with a suggestion.
+
+    What it changes of the first pod, for which it was found, it changes of all pods of the same controller.
+    """
+    changed = [new or pod for new, pod in zip(suggestion.made_to(pods, first), pods, strict=True)]
+    with with_fixes(decider, suggestion.fixes), decider.placed(changed) as placed:
+        return placed
 
 
 # --- controllers that create no pods ----------------------------------------------------------------------

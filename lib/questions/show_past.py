@@ -3,6 +3,7 @@
 from math import inf
 
 from lib.questions.durations import in_words, time_text
+from lib.questions.moments import Moment
 from lib.questions.past import Past, gap_text
 from lib.questions.printing import Printer
 from lib.questions.waits import Wait
@@ -60,22 +61,34 @@ def _show_one(wait: Wait, past: Past, out: Printer) -> None:
 
 
 def _show_helps(past: Past, out: Printer) -> None:
-    pending = past.pending
-    if not pending:
+    moments = past.moments
+    if not moments:
         return
-    at = time_text(past.time(past.most_at), past.time(past.since))
-    helps = [each for each in (pending.helps if out.wide else pending.best) if each.pods]
-    who, tried = f"{count(past.most, 'pod')} waited", pending.waiting + len(pending.would_be_placed)
-    of_them = f"the first {pending.waiting:,} pods" if tried < past.most else count(pending.waiting, "pod")
-    if not helps:
-        what = "no change was found that would have helped" if pending.waiting else "there was room for all"
-        out.line(f"At {at}, when {who}, {what}.", gap=True)
-        return
-    out.line(f"What would have helped most, at {at}, when {who}:", gap=True)
-    out.items(
-        f"{each.suggestion.words}: {each.pods:,} of {of_them} would have had a node"
-        for each in out.first(helps, FIRST)
-    )
+    times = [time_text(past.time(each.at), past.time(past.since)) for each in moments]
+    told = [
+        f"{time}: {' and '.join(each.what)}; {count(each.waited, 'pod')} waited{_tried(each)}"
+        for time, each in zip(times, moments, strict=True)
+    ]
+    helped = {words for each in moments for words, pods in each.helped.items() if pods}
+    helped = {words for words in helped if out.wide or all(words in each.helped for each in moments)}
+    by_pods = sorted(helped, key=lambda words: -sum(each.helped.get(words, 0) for each in moments))
+    what = "What would have helped" if helped else "No change was found that would have helped"
+    out.line(f"{what}, tried at {count(len(moments), 'moment')}:", gap=True)
+    out.items(told)
+    if helped:
+        rows = [[words, *(_share(each, words) for each in moments)] for words in out.first(by_pods, FIRST)]
+        out.table(["so many pods would have had a node", *times], rows, right=range(1, len(moments) + 1))
+
+
+def _tried(moment: Moment) -> str:
+    """With how many of the pods it was tried, if not with all."""
+    room = "; there was room for all" if not moment.tried else ""
+    return f", {len(moment.tried):,} of them tried" if 0 < len(moment.tried) < moment.waited else room
+
+
+def _share(moment: Moment, words: str) -> str:
+    many = moment.helped.get(words)
+    return "not tried" if many is None else f"{many:,} of {len(moment.tried):,}"
 
 
 def _times(wait: Wait, past: Past) -> list[str]:

@@ -93,12 +93,13 @@ def with_fixes(decider: Decider, fixes: Sequence[Remedy]) -> AbstractContextMana
     )
 
 
-def suggest(decision: Decision, decider: Decider) -> list[Suggestion]:
+def suggest(decision: Decision, decider: Decider, looked_at: int = NODES_LOOKED_AT) -> list[Suggestion]:
     """What would help a pod that fits nowhere; the smallest change first.
 
     Single fixes; if none helps, two together. If the result is empty, something else may still help.
+    looked_at: so many nodes are evaluated, at most, if the cluster isn't very large.
     """
-    found = _Search(decision, decider).found()
+    found = _Search(decision, decider, looked_at).found()
     return list({suggestion.words: suggestion for suggestion in found}.values())
 
 
@@ -110,7 +111,7 @@ def _owners(suggestion: Suggestion) -> object:
 class _Search:
     """Tries fixes, up to a limit."""
 
-    def __init__(self, decision: Decision, decider: Decider) -> None:
+    def __init__(self, decision: Decision, decider: Decider, looked_at: int) -> None:
         self._decision, self._decider = decision, decider
         self._pod, self._first = decision.pod, tuple[Remedy, ...]()
         if decider.gated(self._pod):
@@ -118,7 +119,7 @@ class _Search:
             freed = partial(edits.patched, patch={"spec": {"schedulingGates": []}})
             self._first = (Remedy(f"without the scheduling gate {gates}", freed),)
         nodes = len(decider.cache.nodes) or 1
-        self._left = min(max(NODES_LOOKED_AT // nodes, FEWEST_TRIES), MOST_TRIES)
+        self._left = min(max(looked_at // nodes, FEWEST_TRIES), MOST_TRIES)
         self._nodes = list(decider.cache.nodes.values())
 
     def found(self) -> list[Suggestion]:

@@ -14,7 +14,7 @@ from lib.scheduling.text import listed
 ROOM = "there was room; its scheduler hadn't placed it yet"
 """The cause if a pod would get a node now."""
 
-UNKNOWN = "not known: it was too short to be looked at"
+UNKNOWN = "not known: too many pods waited to ask about each"
 """The cause if nobody has asked for one."""
 
 

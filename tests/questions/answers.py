@@ -223,6 +223,22 @@ class Waited(Answer):
     longest_seconds: float
 
 
+class Moment(Answer):
+    """A moment at which it was tried what would have helped."""
+
+    at: Annotated[str, Meta(description="in RFC 3339")]
+    is_: Annotated[
+        list[str],
+        Meta(description="most pods waited, the longest wait was half over, or the end: for people"),
+    ] = msgspec.field(name="is")
+    waited: Annotated[int, Meta(description="how many pods")]
+    tried: Annotated[int, Meta(description="with how many of these changes were tried")]
+    would_have_helped: Annotated[
+        dict[str, int],
+        Meta(description="by change, for people: how many of the tried pods would have had a node"),
+    ]
+
+
 class Past(Answer):
     """`why` of a recording, between two times: which pods waited, for how long, and for what."""
 
@@ -238,6 +254,7 @@ class Past(Answer):
         str | None, Meta(description="when most pods waited; what helps most is said of that time")
     ]
     what_helps_most: list[Helps]
+    moments: Annotated[list[Moment], Meta(description="by time")]
 
 
 class TriedWorkload(Answer):

@@ -53,8 +53,18 @@ def test_who_waited_for_what(poller: Run, tmp_path: Path) -> None:
         "longest_seconds": 30.0,
     }
     assert ["with one more node like n1"] in [each["changes"] for each in found["what_helps_most"]]
+    assert [(each["at"][17:19], each["waited"], each["tried"]) for each in found["moments"]] == [
+        ("20", 2, 2),  # most pods waited
+        ("27", 2, 2),  # the longest wait was half over
+        ("00", 1, 0),  # the end, a minute later: there was room
+    ]
+    first, then, end = (each["would_have_helped"] for each in found["moments"])
+    assert first == then
+    assert first["with one more node like n1"] == 1  # for web; huge fits on none like that
+    assert end == dict.fromkeys(end, 0)
     said = poller("why", "--from", night).out
     assert "3 pods in namespace default waited" in said
+    assert "00:00:20: most pods waited; 2 pods waited" in said
     assert "1 other pod had a node at once." in said
 
 
@@ -68,7 +78,8 @@ def test_one_pod_and_some_time(poller: Run, tmp_path: Path) -> None:
     assert poller("why", "web", *asked).json["waits"] == []
     said = poller("why", "web", "--from", night).out
     assert "default/web waited 34s, from" in said
-    assert "What would have helped most, at" in said
+    assert "What would have helped, tried at 2 moments:" in said
+    assert "with one more node like n1" in said
 
 
 def test_the_cluster_as_it_was(poller: Run, tmp_path: Path) -> None:

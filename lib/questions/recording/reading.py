@@ -39,6 +39,9 @@ MAX_LINE = 32 << 20
 """The most bytes of a line. etcd holds no object of more than 1.5 MiB."""
 
 
+NODE_OR_POD = Node, Pod
+
+
 class _Kind(msgspec.Struct):
     kind: str = ""
 
@@ -178,7 +181,7 @@ class Reading:
             raise ValueError(f"{line.event} without an object")
         else:
             each = _object_of(line.object)
-            if not isinstance(each, Node | Pod):
+            if not isinstance(each, NODE_OR_POD):
                 if not self.has_begun:
                     self.others.append(each)
             elif self._listed is not None:

@@ -1,5 +1,8 @@
 """The checks' answers to tasks that were done wrong, or by half."""
 
+import json
+import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -14,6 +17,7 @@ from scripts.learning import checks, own_scheduler, reading
 from scripts.learning.checks import CHECKS, is_ready, victims_of
 from scripts.learning.lab import Lab, NotYetError
 from scripts.servers.embedded import minicluster
+from scripts.servers.process import ROOT
 
 PREFERS = {
     "nodeAffinity": {
@@ -708,6 +712,27 @@ def test_a_reset_removes_all_that_a_student_made(cluster: Cluster, tmp_path: Pat
         assert not names & {"without-the-labs-label", "more", "web"}
     assert {name: (node["metadata"]["labels"], node["spec"]) for name, node in lab.nodes().items()} == before
     assert lab.get("/api/v1/namespaces/team") is None
+
+
+FUNCTIONS = ROOT / "tests/data/kube-scheduler-functions-1.36.json"
+
+
+def test_the_ten_places_and_those_beside_poller_are_in_kube_scheduler() -> None:
+    functions = json.loads(FUNCTIONS.read_text())
+    assert [place for place in reading.PLACES.values() if place.function not in functions[place.file]] == []
+    page = (ROOT / "scripts/lab/24-read-kube-scheduler.md").read_text()
+    beside = re.findall(r"\| `(\w+)` \| `\w+` in `\w+\.py` \|", page)
+    assert len(beside) > 10
+    assert {*beside} <= {*functions["schedule_one.go"]}
+    assert RIGHT in page  # it is the solution
+
+
+@pytest.mark.skipif("KUBE_SCHEDULER_SOURCE" not in os.environ, reason="KUBE_SCHEDULER_SOURCE names no folder")
+def test_the_recorded_functions_are_those_of_the_source() -> None:
+    source = Path(os.environ["KUBE_SCHEDULER_SOURCE"])
+    for file, functions in json.loads(FUNCTIONS.read_text()).items():
+        text = (source / file).read_text()
+        assert functions == sorted({*re.findall(r"^func (?:\([^)]*\) )?(\w+)", text, re.MULTILINE)}), file
 
 
 RIGHT = "\n".join(f"{number} {file} {name}" for number, (file, name) in reading.PLACES.items())

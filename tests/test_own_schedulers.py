@@ -5,6 +5,7 @@ A wrong one is the lesson's solution with one place changed.
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -128,7 +129,7 @@ def test_the_same_in_bash_is_as_good(one_arena: None, folder: Path) -> None:
         ("sched.py", "import time\ntime.sleep(60)", "has asked the API server nothing for 1 s"),
         ("sched.sh", "curl --silent $POLLER_PROXY/api/v1/pods; exit 3", "has ended with exit status 3"),
         ("sched.sh", "kill -9 $$", "was killed by signal 9"),
-        ("sched.sh", "setsid sleep 20 & exit 4", "has ended with exit status 4"),
+        ("sched.sh", "setsid sleep 4321 & exit 4", "has ended with exit status 4"),
         ("sched", "#!/bin/sh", "chmod"),
     ],
     ids=["hangs", "ends", "dies", "leaves-something-running", "cannot-be-run"],
@@ -142,6 +143,9 @@ def test_a_program_that_is_no_scheduler_is_ended(
     with pytest.raises(TrialError, match=words):
         eventually(lambda: look("own_scheduler_binds_at_random", folder), 60)  # it isn't tried again
     assert time.monotonic() - begun < 15
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            assert each.read_bytes() != b"sleep\x004321\x00"
 
 
 def test_a_finished_scheduler_is_no_own_one(

@@ -24,7 +24,7 @@ from scripts.learning.lab import Json, TrialError, node_of
 from scripts.learning.recorder import Recorder, Seen
 from scripts.servers import faulty_proxy
 from scripts.servers.embedded import minicluster
-from scripts.servers.process import ending_with_all_it_starts
+from scripts.servers.process import ending_with_all_it_starts, kill_all_with
 
 T = TypeVar("T")
 
@@ -89,6 +89,8 @@ def trial(folder: Path) -> Iterator["Trial"]:
         of_the_lab = ("PROXY_SOCKET", "NODE1", "NODE2", "NODE3")
         environment = {name: value for name, value in os.environ.items() if name not in of_the_lab}
         environment |= {"POLLER_PROXY": proxy.url, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
+        mark = f"TRIAL_{secrets.token_hex(8)}"
+        environment[mark] = "1"
 
         def start(output: int) -> "Popen[str]":
             running = ending_with_all_it_starts(
@@ -101,6 +103,7 @@ def trial(folder: Path) -> Iterator["Trial"]:
             yield tried
         finally:
             stack.close()
+            kill_all_with(mark)  # what has left the scheduler's session
             tried.write_log(folder / LOG)
 
 

@@ -54,6 +54,22 @@ def ending_with_all_it_starts(command: Sequence[str], **more: Any) -> Iterator["
                     os.killpg(process.pid, signal.SIGKILL)
 
 
+def kill_all_with(variable: str) -> None:
+    """Kill the processes that have a variable in their environment, whatever session they are in.
+
+    Only where there is /proc, as on Linux. A process may start another one meanwhile, so it looks again.
+    """
+    for _ in range(100):
+        found = False
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):  # it has ended, or is somebody else's
+                if f"\0{variable}=".encode() in b"\0" + environment.read_bytes():
+                    os.kill(int(environment.parent.name), signal.SIGKILL)
+                    found = True
+        if not found:
+            return
+
+
 @contextmanager
 def serving(command: list[str]) -> Iterator[str]:
     """Run a server for as long as the body of `with` takes; yield the line with which it says it is ready."""

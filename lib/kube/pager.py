@@ -148,9 +148,9 @@ def pages_of(pagers: Iterable[ListPager[Any]]) -> Iterator[None]:
     It ends when all lists are complete, or when one has failed.
     """
     pagers = [*pagers]
-    if any(each.failed for each in pagers):
+    if any(pager.failed for pager in pagers):
         return
-    to_begin = deque(each for each in pagers if not each.is_complete)
+    to_begin = deque(pager for pager in pagers if not pager.is_complete)
     reading: list[ListPager[Any]] = []
     while to_begin or reading:
         while to_begin and len(reading) < LISTS_AT_ONCE:
@@ -163,7 +163,7 @@ def pages_of(pagers: Iterable[ListPager[Any]]) -> Iterator[None]:
                 pager.failed = error
                 return
             yield
-        reading = [each for each in reading if not each.is_complete]
+        reading = [pager for pager in reading if not pager.is_complete]
 
 
 def together(pagers: Iterable[ListPager[Item]]) -> Listing[Item]:
@@ -182,13 +182,13 @@ def together(pagers: Iterable[ListPager[Item]]) -> Listing[Item]:
 
 def _with_answer(pagers: Sequence[ListPager[Any]]) -> Sequence[ListPager[Any]]:
     """The lists whose answer has begun, or is overdue. Waits until there is one."""
-    in_flight = {each.pending.fileno(): each for each in pagers if each.pending}
+    in_flight = {pager.pending.fileno(): pager for pager in pagers if pager.pending}
     if len(in_flight) < len(pagers):
-        return [each for each in pagers if not each.pending]
+        return [pager for pager in pagers if not pager.pending]
     system = pagers[0].system
     readable = system.poll()
     for number in in_flight:
         readable.register(number, POLLIN)
-    due = {each: each.pending.due for each in pagers if each.pending}
+    due = {pager: pager.pending.due for pager in pagers if pager.pending}
     ready = readable.poll(max(0.0, min(due.values()) - system.monotonic()) * 1000)
     return [in_flight[number] for number, _ in ready] or [min(pagers, key=due.__getitem__)]

@@ -52,7 +52,7 @@ class ShortWatches:
     def follow(self, of_nodes: ListPager[Node], of_pods: Sequence[ListPager[Pod]]) -> None:
         """Go on from lists that have just been read, unless a watch has failed a while ago."""
         self._reflectors = []
-        if self._now() < self._failed_at + ASK_AGAIN or any(each.failed for each in of_pods):
+        if self._now() < self._failed_at + ASK_AGAIN or any(pager.failed for pager in of_pods):
             return
         api, lines = self._api, self._api.system.queue()
         self._lines = lines  # without late lines of other watches
@@ -76,8 +76,8 @@ class ShortWatches:
         if not reflectors or widens:
             return None
         try:
-            for each in reflectors:
-                each.open()
+            for reflector in reflectors:
+                reflector.open()
             of_nodes = self._api.list(NODES.path, Node, fieldSelector=f"metadata.name={NOBODY}")
             self._read_until_silent([of_nodes] + [unassigned] * (len(reflectors) - 1), reflectors, changes)
         except ApiError as error:
@@ -86,10 +86,12 @@ class ShortWatches:
                 self._failed_at = self._now()
             return None
         finally:
-            for each in reflectors:
-                each.suspend()
+            for reflector in reflectors:
+                reflector.suspend()
         self._reflectors = reflectors
-        return Listing([], {name: line for each in reflectors for name, line in each.unreadable.items()})
+        return Listing(
+            [], {name: line for reflector in reflectors for name, line in reflector.unreadable.items()}
+        )
 
     def _read_until_silent(
         self, latest: Sequence[Listing[Any]], reflectors: Sequence[Reflector[Any]], changes: list[AnyChange]
@@ -102,11 +104,17 @@ class ShortWatches:
         now = self._now
         silent_at, ends = now() + SILENCE, now() + LONGEST
         goals = {
-            each: _number(listing.resource_version) for each, listing in zip(reflectors, latest, strict=True)
+            reflector: _number(listing.resource_version)
+            for reflector, listing in zip(reflectors, latest, strict=True)
         }
-        due = {each: _newest(listing, each.path) for each, listing in zip(reflectors, latest, strict=True)}
-        while behind := [each for each in reflectors if _number(each.version) < goals[each]]:
-            untold = [each.path for each in behind if _number(each.version) < due[each]]
+        due = {
+            reflector: _newest(listing, reflector.path)
+            for reflector, listing in zip(reflectors, latest, strict=True)
+        }
+        while behind := [
+            reflector for reflector in reflectors if _number(reflector.version) < goals[reflector]
+        ]:
+            untold = [reflector.path for reflector in behind if _number(reflector.version) < due[reflector]]
             try:
                 until = ends if untold else silent_at
                 reflector, watch, line = self._lines.get(timeout=max(until - now(), 0.0))

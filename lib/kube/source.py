@@ -126,7 +126,7 @@ class PollingSource(ClusterSource):
             self._begun = lists = self._begin()
             if lists.nodes:
                 self._listed_once = True
-                assigned = [(self._assigned, each) for each in lists.assigned_pods]
+                assigned = [(self._assigned, pager) for pager in lists.assigned_pods]
                 yield from changes_by_page([(self._nodes, lists.nodes), *assigned])
 
     def poll(self, patience: float = PATIENCE) -> Delta:
@@ -143,24 +143,24 @@ class PollingSource(ClusterSource):
         if nodes:
             listings.append(watched or self._listed(nodes, lists.assigned_pods))
             claims = [
-                (each, each.list(patience))
-                for each in (self.storage, self.devices)
-                if any(map(each.need.of, unassigned.items))
+                (polled, polled.list(patience))
+                for polled in (self.storage, self.devices)
+                if any(map(polled.need.of, unassigned.items))
             ]
             listings += [listing for _, found in claims for listing in found.values()]
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
-        unreadable = [line for each in listings for line in each.malformed.values()]
+        unreadable = [line for listing in listings for line in listing.malformed.values()]
         complete = bool(nodes and not watched)
         delta = Delta(self._untold, unreadable, len(unassigned.malformed), complete)
         self._untold = []
-        for each, found in claims:
-            delta.changes += each.changes(found)
+        for polled, found in claims:
+            delta.changes += polled.changes(found)
         waiting = unassigned.items
         if nodes:  # a pod in both lists was bound after the first list was read
             waiting = [pod for pod in waiting if key_of(pod.metadata) not in self._assigned]
             # Lists that are read at once may differ in time: the next poll finds what came between.
-            versions = {each.resource_version for each in listings}
-            known = len(versions) == 1 and all(each.is_known for each, _ in claims)
+            versions = {listing.resource_version for listing in listings}
+            known = len(versions) == 1 and all(polled.is_known for polled, _ in claims)
             self._complete_at = (known and unassigned.resource_version) or None
         delta.changes += self._unassigned.replace(waiting)
         return delta
@@ -172,7 +172,7 @@ class PollingSource(ClusterSource):
         self._untold += self._nodes.replace(nodes.items)
         # A running pod uses its node's resources even if it can't be decoded any more.
         self._untold += self._assigned.replace(assigned.items, assigned.malformed)
-        if not self._watches and (of_nodes.pages > 1 or any(each.pages > 1 for each in of_pods)):
+        if not self._watches and (of_nodes.pages > 1 or any(pager.pages > 1 for pager in of_pods)):
             self._watches = short_watch.ShortWatches(self._assigned_pods, self._nodes, self._assigned)
         if self._watches:
             self._watches.follow(of_nodes, of_pods)
@@ -209,8 +209,8 @@ def changes_by_page(lists: Sequence[tuple[Store[Any], ListPager[Any]]]) -> Itera
     """
     for _ in pages_of(pager for _, pager in lists):
         for store, pager in lists:
-            for each in pager.new_items():
-                if isinstance(each, Node) or each.spec.node_name:
-                    yield from store.update(key_of(each.metadata), each)
+            for item in pager.new_items():
+                if isinstance(item, Node) or item.spec.node_name:
+                    yield from store.update(key_of(item.metadata), item)
             if not pager.is_complete:
                 break  # nodes first: for a new node, the cache looks through all assigned pods

@@ -61,7 +61,7 @@ class Moment:
 
         most: so many pods are tried. decider: with the cluster as it was at this moment.
         """
-        waiting = [each.pod for each in spans if each.began <= self.at < each.ended]
+        waiting = [span.pod for span in spans if span.began <= self.at < span.ended]
         alike: dict[str, list[Pod]] = {}
         for pod in waiting[:most]:
             decision = decider.check(pod)
@@ -72,13 +72,18 @@ class Moment:
             return
         first = max(alike.values(), key=len)[0]
         found = suggest(decider.ask(first), decider, NODES_LOOKED_AT // MOST_MOMENTS)[:MOST_TRIED]
-        self.helped = {each.words: placed_with(each, first, self.tried, decider) for each in found}
-        found.sort(key=lambda each: -self.helped[each.words])
+        self.helped = {
+            suggestion.words: placed_with(suggestion, first, self.tried, decider) for suggestion in found
+        }
+        found.sort(key=lambda suggestion: -self.helped[suggestion.words])
         self.helps = [
-            {"changes": [fix.words for fix in each.fixes], "pods_with_a_node": self.helped[each.words]}
-            for each in found
+            {
+                "changes": [fix.words for fix in suggestion.fixes],
+                "pods_with_a_node": self.helped[suggestion.words],
+            }
+            for suggestion in found
         ]
-        self.found = [(each, first) for each in found[:BEST] if self.helped[each.words]]
+        self.found = [(suggestion, first) for suggestion in found[:BEST] if self.helped[suggestion.words]]
 
     def try_those_of(self, other: "Moment") -> None:
         """Try what would have helped at another moment. What it changes may not be there at this one."""
@@ -106,13 +111,13 @@ def moments_of(spans: Sequence[Span], until: float, nodes: int) -> list[Moment]:
     """When to ask what would have helped, by time."""
     if not spans:
         return []
-    steps = sorted([*((each.began, 1) for each in spans), *((each.ended, -1) for each in spans)])
+    steps = sorted([*((span.began, 1) for span in spans), *((span.ended, -1) for span in spans)])
     counts = [*accumulate(step for _, step in steps)]
-    longest = max(spans, key=lambda each: min(each.ended, until) - each.began)
+    longest = max(spans, key=lambda span: min(span.ended, until) - span.began)
     found = {
         MOST: steps[counts.index(max(counts))][0],
         **({LONGEST: (longest.began + min(longest.ended, until)) / 2} if nodes <= MANY_NODES else {}),
-        **({END: until} if any(each.ended > until for each in spans) else {}),
+        **({END: until} if any(span.ended > until for span in spans) else {}),
     }
     return [
         Moment(at, [what for what, its_time in found.items() if its_time == at])

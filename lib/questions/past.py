@@ -84,7 +84,9 @@ def _ends(reading: Reading) -> str:
 
 def gap_text(gap: Gap, began: datetime, beside: datetime) -> str:
     """`from 02:13:05 to 02:14:00 nothing was recorded: why`. began: the recording; beside: another time."""
-    since, until = (time_text(began + timedelta(seconds=each), beside) for each in (gap.began, gap.ended))
+    since, until = (
+        time_text(began + timedelta(seconds=seconds), beside) for seconds in (gap.began, gap.ended)
+    )
     return f"from {since} to {until} nothing was recorded{f': {gap.why}' if gap.why else ''}"
 
 
@@ -114,7 +116,7 @@ class Past:
     @property
     def never(self) -> list[Wait]:
         """The waits of pods that got no node: they still waited, or were deleted."""
-        return [each for each in self.waits if not each.node]
+        return [wait for wait in self.waits if not wait.node]
 
     @property
     def verdict(self) -> Verdict:
@@ -134,22 +136,24 @@ class Past:
             "since": self._iso(self.since),
             "until": self._iso(self.until),
             "gaps": [
-                {"from": self._iso(each.began), "to": self._iso(each.ended), "why": each.why}
-                for each in self.gaps
+                {"from": self._iso(gap.began), "to": self._iso(gap.ended), "why": gap.why}
+                for gap in self.gaps
             ],
             "placed_at_once": self.quick,
             "waits": [
                 {
-                    "from": self._iso(each.began),
-                    "to": self._iso(each.ended),
-                    **each.as_json(self.until),
+                    "from": self._iso(wait.began),
+                    "to": self._iso(wait.ended),
+                    **wait.as_json(self.until),
                 }
-                for each in self.waits
+                for wait in self.waits
             ],
-            "causes": [each.as_json() for each in self.causes],
-            "most_waited_at": next((self._iso(each.at) for each in self.moments if MOST in each.what), None),
-            "what_helps_most": next((each.helps for each in self.moments if MOST in each.what), []),
-            "moments": [each.as_json(self._iso(each.at)) for each in self.moments],
+            "causes": [cause.as_json() for cause in self.causes],
+            "most_waited_at": next(
+                (self._iso(moment.at) for moment in self.moments if MOST in moment.what), None
+            ),
+            "what_helps_most": next((moment.helps for moment in self.moments if MOST in moment.what), []),
+            "moments": [moment.as_json(self._iso(moment.at)) for moment in self.moments],
         }
 
 
@@ -195,16 +199,19 @@ class AskingPast:
             gc.enable()
         if not self._has_any:
             raise QuestionError(f"{file}: has no pods{where} up to then")
-        gaps = [each for each in self._reading.gaps if self._since < each.ended and each.began < self._until]
-        waits = [each.wait for each in self._asked]
+        gaps = [gap for gap in self._reading.gaps if self._since < gap.ended and gap.began < self._until]
+        waits = [waiting.wait for waiting in self._asked]
         self.answer = Past(self._reading.began, self._since, self._until, where, waits, self._quick, gaps)
         nodes = len(self.snapshot.of(Node)) or 1
         self._most_helped = min(MOST_TRIED, max(5, MOST_COMPARED // 30 // nodes))
         self._plan = _times(self._asked, self._since, self._until, max(100, MOST_COMPARED // nodes))
-        spans = [Span(max(each.wait.began, self._since), each.wait.ended, each.pod) for each in self._asked]
+        spans = [
+            Span(max(waiting.wait.began, self._since), waiting.wait.ended, waiting.pod)
+            for waiting in self._asked
+        ]
         self._spans, self.answer.moments = spans, moments_of(spans, self._until, nodes)
         first = min(self._plan, default=0.0)
-        self._clusters = dict(self._at_times({first, *(each.at for each in self.answer.moments)}))
+        self._clusters = dict(self._at_times({first, *(moment.at for moment in self.answer.moments)}))
         self._decider_of, self.snapshot = decider_of, self._clusters[first]
 
     def __len__(self) -> int:
@@ -214,7 +221,7 @@ class AskingPast:
         """Asks. Yields after each time that was asked about; then the answer is complete."""
         decider, moments = self._decider_of(self.snapshot), self.answer.moments
         first = min(self._plan, default=0.0)
-        changes = (each for each in self._changes if each[0] > first)
+        changes = (change for change in self._changes if change[0] > first)
         change = next(changes, None)
         for at, kinds in sorted(self._plan.items()):
             while change and change[0] <= at:
@@ -223,22 +230,22 @@ class AskingPast:
             for asked in kinds.values():
                 decision = decider.check(asked[0].pod)
                 cause = decider.gated(asked[0].pod) or cause_of(decision, decider.cache)
-                for each in asked:
-                    each.wait.note(cause, at)
+                for waiting in asked:
+                    waiting.wait.note(cause, at)
             yield
         for moment in moments:
             moment.ask(self._spans, self._most_helped, self._decider_of(self._clusters[moment.at]))
             yield
         for moment, other in permutations(moments, 2):
             moment.try_those_of(other)
-        for each in self._asked:
-            if not each.wait.causes:
-                each.wait.note(UNKNOWN, each.wait.began)
+        for waiting in self._asked:
+            if not waiting.wait.causes:
+                waiting.wait.note(UNKNOWN, waiting.wait.began)
 
     def _at_times(self, times: Collection[float]) -> Iterator[tuple[float, Snapshot]]:
         """The cluster as it was at these times."""
         changes = iter(self._changes)
-        known = {key_of(each.metadata): each for kind in (Node, Pod) for each in self.snapshot.of(kind)}
+        known = {key_of(item.metadata): item for kind in (Node, Pod) for item in self.snapshot.of(kind)}
         change = next(changes, None)
         for at in sorted(times):
             while change and change[0] <= at:
@@ -250,7 +257,7 @@ class AskingPast:
                 change = next(changes, None)
             found = replace(self.snapshot, objects=dict(self.snapshot.objects))
             for kind in (Node, Pod):
-                found.objects[kind] = [each for each in known.values() if isinstance(each, kind)]
+                found.objects[kind] = [item for item in known.values() if isinstance(item, kind)]
             yield at, found
 
     # --- reading ----------------------------------------------------------------------------------------
@@ -277,7 +284,7 @@ class AskingPast:
         self._until = min(self._until, reading.last_at)
         for asked in [*self._waiting.values()]:
             self._over(asked, inf, "")
-        self._asked.sort(key=lambda each: each.wait.began)
+        self._asked.sort(key=lambda waiting: waiting.wait.began)
 
     def _resolve(self) -> None:
         """Know the times that are asked about, now that it is known when the recording began."""
@@ -345,7 +352,7 @@ def _times(asked: Sequence[_Asked], since: float, until: float, most: int) -> Pl
         parts //= 2
     if (left_out := _questions(plan) - most) > 0:
         about = sorted(
-            (sum(each.wait.seconds(until) for each in alike), at, kind)
+            (sum(waiting.wait.seconds(until) for waiting in alike), at, kind)
             for at, kinds in plan.items()
             for kind, alike in kinds.items()
         )
@@ -361,14 +368,14 @@ def _questions(plan: Plan) -> int:
 def _in_parts(asked: Sequence[_Asked], since: float, until: float, parts: int) -> Plan:
     """Each wait at so many of the round times in it, or twice as many; once, if it is one part."""
     plan: Plan = {}
-    for each in asked:
-        at, ended = max(each.wait.began, since), min(each.wait.ended, until)
+    for waiting in asked:
+        at, ended = max(waiting.wait.began, since), min(waiting.wait.ended, until)
         if at >= ended:
             continue
         longest = 2.0 ** floor(log2(ended - at))  # a multiple of this is in the wait
         step = max(longest / parts, min(longest, 1.0))
         at = ceil(at / step) * step
         while at < ended:
-            plan.setdefault(at, {}).setdefault(each.kind, []).append(each)
+            plan.setdefault(at, {}).setdefault(waiting.kind, []).append(waiting)
             at += step if parts > 1 else inf
     return plan

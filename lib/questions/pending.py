@@ -127,7 +127,7 @@ class Pending:
         """By scheduler name, the pods that would be placed, but have no word of their scheduler's."""
         found: dict[str, list[Pod]] = {}
         for pod in self.would_be_placed:
-            if not any(each.type == "PodScheduled" for each in pod.status.conditions):
+            if not any(condition.type == "PodScheduled" for condition in pod.status.conditions):
                 found.setdefault(pod.spec.scheduler_name, []).append(pod)
         return found
 
@@ -135,21 +135,21 @@ class Pending:
     def best(self) -> list[Help]:
         """What helps most, for each cause the best."""
         found: dict[int, Help] = {}
-        for each in self.helps:
-            if each.pods:
-                found.setdefault(each.cause, each)
+        for help_ in self.helps:
+            if help_.pods:
+                found.setdefault(help_.cause, help_)
         return list(found.values())
 
     @property
     def waiting(self) -> int:
         """How many pods have no node, and would get none now."""
-        return sum(len(each.pods) for each in self.causes)
+        return sum(len(cause.pods) for cause in self.causes)
 
     @property
     def verdict(self) -> Verdict:
         """Whether all pods are created, and have a node or would get one."""
-        only_devices = not any(knows_devices(each.why.decision) for each in self.causes)
-        yes = all(each.why.yes for each in self.causes) and not self.uncreated
+        only_devices = not any(knows_devices(cause.why.decision) for cause in self.causes)
+        yes = all(cause.why.yes for cause in self.causes) and not self.uncreated
         return verdict(yes, sure=yes or bool(self.uncreated) or not only_devices)
 
     def as_json(self) -> dict[str, Any]:
@@ -158,11 +158,12 @@ class Pending:
             "placed": self.placed,
             "would_be_placed": [str(pod) for pod in self.would_be_placed],
             "causes": [
-                {"pods": [str(pod) for pod in each.pods], "first": each.why.as_json()} for each in self.causes
+                {"pods": [str(pod) for pod in cause.pods], "first": cause.why.as_json()}
+                for cause in self.causes
             ],
             "not_created": [
-                {"controller": each.controller, "missing": each.missing, "said": each.said}
-                for each in self.uncreated
+                {"controller": uncreated.controller, "missing": uncreated.missing, "said": uncreated.said}
+                for uncreated in self.uncreated
             ],
             "what_helps_most": self.helps_as_json(),
         }
@@ -170,8 +171,8 @@ class Pending:
     def helps_as_json(self) -> list[dict[str, Any]]:
         """What helps most."""
         return [
-            {"changes": [fix.words for fix in each.suggestion.fixes], "pods_with_a_node": each.pods}
-            for each in self.helps
+            {"changes": [fix.words for fix in help_.suggestion.fixes], "pods_with_a_node": help_.pods}
+            for help_ in self.helps
         ]
 
 
@@ -203,7 +204,7 @@ class Asking:
             waits = decision.nominated and any(makes_room(decision, self._decider))
             has_node = not gated and not waits and node_of(decision)
             makers = frozenset(
-                each.provisioner for each in to_provision(pod, self._decider.cache.storage, self._snapshot)
+                claim.provisioner for claim in to_provision(pod, self._decider.cache.storage, self._snapshot)
             )
             if makers:
                 by_cause.setdefault((makers, bool(has_node)), []).append(pod)
@@ -211,8 +212,8 @@ class Asking:
                 self.answer.would_be_placed.append(pod)
             else:
                 reasons = {
-                    (each.plugin, each.status.reasons, each.status.code)
-                    for each in decision.rejected.values()
+                    (rejection.plugin, rejection.status.reasons, rejection.status.code)
+                    for rejection in decision.rejected.values()
                 }
                 has_reasons = decision.rejected and decision.outcome != Outcome.ERROR
                 message = "" if has_reasons else decision.message
@@ -229,14 +230,14 @@ class Asking:
         """The suggestions, those first with which the most pods have a node."""
         suggested: dict[str, tuple[int, Suggestion]] = {}
         for i, cause in enumerate(self.answer.causes):
-            for each in cause.why.suggestions:
-                suggested.setdefault(each.words, (i, each))
+            for suggestion in cause.why.suggestions:
+                suggested.setdefault(suggestion.words, (i, suggestion))
         pods = [pod for cause in self.answer.causes if not cause.why.yes for pod in cause.pods][:MOST_TRIED]
         found = [
-            Help(each, placed_with(each, self.answer.causes[i].pods[0], pods, self._decider), i)
-            for i, each in suggested.values()
+            Help(suggestion, placed_with(suggestion, self.answer.causes[i].pods[0], pods, self._decider), i)
+            for i, suggestion in suggested.values()
         ]
-        return sorted(found, key=lambda each: (-each.pods, len(each.suggestion.fixes)))
+        return sorted(found, key=lambda help_: (-help_.pods, len(help_.suggestion.fixes)))
 
 
 def placed_with(suggestion: Suggestion, first: Pod, pods: Sequence[Pod], decider: Decider) -> int:
@@ -261,11 +262,11 @@ def read_uncreated(api: Api, snapshot: Snapshot, meant: Subject) -> list[Uncreat
         snapshot.note(f"going on without the events of controllers: {error}")
         return []
     last: dict[ControllerRef, Event] = {}
-    for each in sorted((each for each in events if each.said_at), key=lambda each: str(each.said_at)):
-        about = each.involved_object
+    for event in sorted((event for event in events if event.said_at), key=lambda event: str(event.said_at)):
+        about = event.involved_object
         ref = ControllerRef(about.namespace, about.api_version, about.kind, about.name, about.uid)
         if about.kind in CREATORS and meant.controls(about.namespace, about.kind, about.name):
-            last[ref] = each
+            last[ref] = event
     found = []
     for ref, event in last.items():
         base, _, plural = CREATORS[ref.kind].rpartition("/")
@@ -275,10 +276,10 @@ def read_uncreated(api: Api, snapshot: Snapshot, meant: Subject) -> list[Uncreat
             continue
         if creator.missing and creator.metadata.uid == ref.uid:
             found.append(Uncreated(f"{ref.kind} {ref.namespace}/{ref.name}", creator.missing, Said.of(event)))
-    return sorted(found, key=lambda each: -each.missing)
+    return sorted(found, key=lambda uncreated: -uncreated.missing)
 
 
 def missing_text(alike: Sequence[Uncreated]) -> str:
     """`ReplicaSet default/web-5d4 can't create 3 pods`, of controllers with the same cause."""
-    pods = count(sum(each.missing for each in alike), "pod")
-    return f"{names([each.controller for each in alike], 3)} can't create {pods}"
+    pods = count(sum(uncreated.missing for uncreated in alike), "pod")
+    return f"{names([uncreated.controller for uncreated in alike], 3)} can't create {pods}"

@@ -22,7 +22,7 @@ def show_past(past: Past, out: Printer) -> None:
     if past.quick:
         out.line(f"{count(past.quick, 'other pod')} had a node at once.")
     if never := past.never:
-        gone = sum(each.ended < inf for each in never)
+        gone = sum(wait.ended < inf for wait in never)
         lines = [(gone, "deleted before"), (len(never) - gone, "still without one at the end")]
         out.line(f"No node for {', '.join(f'{number:,} ({what})' for number, what in lines if number)}.")
     for gap in past.gaps:
@@ -31,17 +31,17 @@ def show_past(past: Past, out: Printer) -> None:
         _show_one(past.waits[0], past, out)
     elif many:
         rows = [
-            [each.cause, f"{each.pods:,}", in_words(each.seconds), in_words(each.longest)]
-            for each in past.causes
+            [cause.cause, f"{cause.pods:,}", in_words(cause.seconds), in_words(cause.longest)]
+            for cause in past.causes
         ]
         out.table(["waited for", "pods", "together", "longest"], rows, right=(1, 2, 3))
     _show_helps(past, out)
     if many > 1:
-        waits = sorted(past.waits, key=lambda each: -each.seconds(past.until))
+        waits = sorted(past.waits, key=lambda wait: -wait.seconds(past.until))
         shown = out.first(waits)
         out.table(
             ["pod", "waited", "from", "to", "node", "for"],
-            [[*_times(each, past), "; ".join(cause for _, cause in each.causes)] for each in shown],
+            [[*_times(wait, past), "; ".join(cause for _, cause in wait.causes)] for wait in shown],
             right=[1],
         )
         out.more(many - len(shown), "more pod")
@@ -64,19 +64,21 @@ def _show_helps(past: Past, out: Printer) -> None:
     moments = past.moments
     if not moments:
         return
-    times = [time_text(past.time(each.at), past.time(past.since)) for each in moments]
+    times = [time_text(past.time(moment.at), past.time(past.since)) for moment in moments]
     told = [
-        f"{time}: {' and '.join(each.what)}; {count(each.waited, 'pod')} waited{_tried(each)}"
-        for time, each in zip(times, moments, strict=True)
+        f"{time}: {' and '.join(moment.what)}; {count(moment.waited, 'pod')} waited{_tried(moment)}"
+        for time, moment in zip(times, moments, strict=True)
     ]
-    helped = {words for each in moments for words, pods in each.helped.items() if pods}
-    helped = {words for words in helped if out.wide or all(words in each.helped for each in moments)}
-    by_pods = sorted(helped, key=lambda words: -sum(each.helped.get(words, 0) for each in moments))
+    helped = {words for moment in moments for words, pods in moment.helped.items() if pods}
+    helped = {words for words in helped if out.wide or all(words in moment.helped for moment in moments)}
+    by_pods = sorted(helped, key=lambda words: -sum(moment.helped.get(words, 0) for moment in moments))
     what = "What would have helped" if helped else "No change was found that would have helped"
     out.line(f"{what}, tried at {count(len(moments), 'moment')}:", gap=True)
     out.items(told)
     if helped:
-        rows = [[words, *(_share(each, words) for each in moments)] for words in out.first(by_pods, FIRST)]
+        rows = [
+            [words, *(_share(moment, words) for moment in moments)] for words in out.first(by_pods, FIRST)
+        ]
         out.table(["so many pods would have had a node", *times], rows, right=range(1, len(moments) + 1))
 
 

@@ -105,13 +105,13 @@ class Causes:
     def of(cls, waits: Iterable[Wait], until: float) -> "Causes":
         """Those of some waits."""
         causes = cls()
-        for each in waits:
-            causes.add(each, until)
+        for wait in waits:
+            causes.add(wait, until)
         return causes
 
     def __iter__(self) -> Iterator[Waited]:
         """Those first for which pods waited longest, all together."""
-        return iter(sorted(self.found.values(), key=lambda each: (-each.seconds, each.cause)))
+        return iter(sorted(self.found.values(), key=lambda cause: (-cause.seconds, cause.cause)))
 
 
 def cause_of(decision: Decision, cache: Cache) -> str:
@@ -127,8 +127,10 @@ def cause_of(decision: Decision, cache: Cache) -> str:
     if decision.outcome == Outcome.ERROR or not decision.rejected:
         return decision.message
     rejections = {*decision.rejected.values()}
-    for_now = {each for each in rejections if each.status.code == Code.UNSCHEDULABLE}
-    cause = ", ".join(sorted({reason for each in for_now or rejections for reason in each.status.reasons}))
+    for_now = {rejection for rejection in rejections if rejection.status.code == Code.UNSCHEDULABLE}
+    cause = ", ".join(
+        sorted({reason for rejection in for_now or rejections for reason in rejection.status.reasons})
+    )
     if not for_now or for_now == rejections:
         return cause
     return cause + _zones([name for name, why in decision.rejected.items() if why in for_now], cache)

@@ -129,7 +129,10 @@ def counted_requests(pod: Pod) -> Sequence[Mapping[str, int]]:
 
 @lru_cache(maxsize=4096)  # most pods request the same as many others
 def _of_containers_alone(requests: tuple[tuple[tuple[str, int], ...], ...]) -> Sequence[Mapping[str, int]]:
-    return [amounts(total({**least, **dict(each)} for each in requests)) for least in ({}, AT_LEAST)]
+    return [
+        amounts(total({**least, **dict(of_container)} for of_container in requests))
+        for least in ({}, AT_LEAST)
+    ]
 
 
 def _resizing(pod: Pod) -> dict[str, dict[str, int]]:

@@ -86,15 +86,16 @@ class Hashing:
             return value if field in KEPT_FIELDS else self.of(value)
         if isinstance(value, list | tuple):
             return [
-                self._owner(each) if field == "ownerReferences" else self.body(each, field) for each in value
+                self._owner(inner) if field == "ownerReferences" else self.body(inner, field)
+                for inner in value
             ]
         if not isinstance(value, dict):
             return value
         if field in AMOUNTS:
             return {self._resource(name): amount for name, amount in value.items()}
         if field in MAPS:
-            return {self.of(key): self.body(each) for key, each in value.items()}
-        return {key: self.body(each, key) for key, each in value.items()}
+            return {self.of(key): self.body(inner) for key, inner in value.items()}
+        return {key: self.body(inner, key) for key, inner in value.items()}
 
     def _resource(self, name: str) -> str:
         return OF_A_CLASS + self.of(name.removeprefix(OF_A_CLASS)) if name.startswith(OF_A_CLASS) else name

@@ -92,8 +92,8 @@ def ask_record(
             file = _next_file(output, kept) if keep else output
             with Recording(file, hashing) as recording:
                 for kind in snapshot.objects:
-                    for each in snapshot.of(kind) if kind not in (Node, Pod) else ():
-                        recording.add(each)
+                    for item in snapshot.of(kind) if kind not in (Node, Pod) else ():
+                        recording.add(item)
                 watching.begin(recording)
                 goes_on = _watch(watching, recording, kept / FILES if keep else length) and bool(keep)
                 if goes_on:  # before this file ends: so there is no gap
@@ -136,7 +136,9 @@ def _summary(recording: Recording) -> str:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """A block that SIGTERM and a terminal that is closed end, too, as Ctrl-C does; not if that is ignored."""
-    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+    numbers = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
+    ]
     before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield

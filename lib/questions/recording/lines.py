@@ -55,25 +55,25 @@ class Line(msgspec.Struct, omit_defaults=True):
     why: str = ""
 
 
-def body_of(each: Object) -> Json:
+def body_of(item: Object) -> Json:
     """What is kept of an object: what decisions depend on. No environment, commands or secrets' names; and of
     pods, no annotations, and of their status only where room is kept for them.
     """
-    body = slim(each)
+    body = slim(item)
     metadata = body["metadata"]
     if body["kind"] in ("Pod", "Node"):
         body["metadata"] = {name: metadata[name] for name in KEPT_METADATA if name in metadata}
-    if isinstance(each, Pod):
+    if isinstance(item, Pod):
         body.pop("status", None)
-        if nominated := each.status.nominated_node_name:
+        if nominated := item.status.nominated_node_name:
             body["status"] = {"nominatedNodeName": nominated}
     for name in ("resourceVersion", "generation", "generateName"):
         body["metadata"].pop(name, None)
     return body
 
 
-def names_of(each: Object) -> Json:
+def names_of(item: Object) -> Json:
     """What is kept of an object that is gone: what tells it from others."""
-    body = body_of(each)
+    body = body_of(item)
     kept = {name: value for name, value in body["metadata"].items() if name in ("name", "namespace", "uid")}
     return {"kind": body["kind"], "apiVersion": body["apiVersion"], "metadata": kept}

@@ -58,7 +58,7 @@ def is_recording(file: Path) -> bool:
 
 def recordings_in(folder: Path) -> list[Path]:
     """The recordings of a folder, by name: `record --keep` names them by their time."""
-    return sorted(each for each in folder.iterdir() if each.name.endswith(SUFFIXES))
+    return sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIXES))
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Reading:
         if not self.has_ended:
             notes.append(f"was broken off after {in_words(self.last_at)}")
         if self.gaps:
-            missing = in_words(sum(each.ended - each.began for each in self.gaps))
+            missing = in_words(sum(gap.ended - gap.began for gap in self.gaps))
             notes.append(
                 f"has {count(len(self.gaps), 'gap')}, of {missing} together: what happened then is missing"
             )
@@ -144,8 +144,8 @@ class Reading:
         """The cluster as it is now."""
         found = Snapshot()
         found.of(Pod)
-        for each in (*self.known.values(), *self.others):
-            found.of(type(each)).append(each)
+        for item in (*self.known.values(), *self.others):
+            found.of(type(item)).append(item)
         return found
 
     def _head(self, head: Head) -> None:
@@ -199,29 +199,29 @@ class Reading:
         self.last_at = at
         for key in [key for key in self.known if key not in listed]:
             yield from self._change(at, DELETED, self.known[key])
-        for key, each in listed.items():
+        for key, item in listed.items():
             old = self.known.get(key)
-            if not old or (old.metadata, old.spec, old.status) != (each.metadata, each.spec, each.status):
-                yield from self._change(at, ADDED, each)
+            if not old or (old.metadata, old.spec, old.status) != (item.metadata, item.spec, item.status):
+                yield from self._change(at, ADDED, item)
         self.has_begun = True
 
     def _gap(self, gap: Gap) -> None:
         """A gap. Nodes and pods are watched apart: if both are away at the same time, it is one gap."""
         while self.gaps and gap.began <= self.gaps[-1].ended:
             last = self.gaps.pop()
-            longer = max(last, gap, key=lambda each: each.ended - each.began)
+            longer = max(last, gap, key=lambda gap: gap.ended - gap.began)
             gap = Gap(min(last.began, gap.began), max(last.ended, gap.ended), longer.why)
         self.gaps.append(gap)
 
-    def _change(self, at: float, event: str, each: Node | Pod) -> Iterator[Happening]:
-        key = key_of(each.metadata)
+    def _change(self, at: float, event: str, item: Node | Pod) -> Iterator[Happening]:
+        key = key_of(item.metadata)
         before = self.known.get(key)
         if event == DELETED:
-            yield at, Change(Kind.DELETED, before or each, before)
+            yield at, Change(Kind.DELETED, before or item, before)
             self.known.pop(key, None)
         else:
-            yield at, Change(Kind.MODIFIED if before else Kind.ADDED, each, before)
-            self.known[key] = each
+            yield at, Change(Kind.MODIFIED if before else Kind.ADDED, item, before)
+            self.known[key] = item
 
 
 def _lines(file: Path) -> Iterator[bytes]:

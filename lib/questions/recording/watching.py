@@ -41,9 +41,9 @@ class Watching:
     def begin(self, recording: Recording) -> None:
         """Record what there is, and what happens from now on. ApiError when it can't be listed or watched."""
         is_first, self._recording = self._recording is None, recording
-        for each in self._watched if is_first else ():
-            each.reflector.resume(partial(self._list, each))
-            each.seen()
+        for watched in self._watched if is_first else ():
+            watched.reflector.resume(partial(self._list, watched))
+            watched.seen()
         for known in chain[Node | Pod](self._nodes, self._pods) if not is_first else ():
             recording.add(known)
         recording.begin()
@@ -53,8 +53,8 @@ class Watching:
         flushed, recording = MACHINE.monotonic(), self._recording
         assert recording
         while recording.seconds < length:
-            for each in self._watched:
-                self._open(each)
+            for watched in self._watched:
+                self._open(watched)
             left = min(FLUSHED_EACH, max(0.0, length - recording.seconds))
             with suppress(Empty):
                 self._take(*self._lines.get(timeout=left))
@@ -65,41 +65,41 @@ class Watching:
 
     def _take(self, reflector: Reflector[Any], watch: Any, line: Any) -> None:
         self._record(reflector.handle_event(watch, line))
-        for each in self._watched:
-            if each.reflector is reflector:
+        for watched in self._watched:
+            if watched.reflector is reflector:
                 if reflector.pause is None:
-                    each.seen()
+                    watched.seen()
                 else:
-                    each.lose(line if isinstance(line, ApiError) else reflector.trouble)
+                    watched.lose(line if isinstance(line, ApiError) else reflector.trouble)
 
-    def _open(self, each: "_Watched") -> None:
+    def _open(self, watched: "_Watched") -> None:
         """Open a watch that is due. If that fails, it is tried again later."""
-        each.reflector.trouble = None
-        if each.reflector.pause != 0:
+        watched.reflector.trouble = None
+        if watched.reflector.pause != 0:
             return
         try:
-            each.reflector.resume(partial(self._list, each))
+            watched.reflector.resume(partial(self._list, watched))
         except ApiError as error:
-            if not each.is_told:
+            if not watched.is_told:
                 self._complain(
-                    f"{each.what} can't be watched, and are watched again as soon as they can be: {error}"
+                    f"{watched.what} can't be watched, and are watched again as soon as they can be: {error}"
                 )
-                each.is_told = True
-            each.lose(error)
-            each.reflector.retry_in(RETRY)
+                watched.is_told = True
+            watched.lose(error)
+            watched.reflector.retry_in(RETRY)
             if isinstance(error, ForbiddenError):
                 raise
             return
-        away, why = each.found_again()
-        if away > LATE or each.was_listed:
+        away, why = watched.found_again()
+        if away > LATE or watched.was_listed:
             assert self._recording
-            self._recording.gap(away, f"{each.what}: {why}" if why else "")
-            self._complain(f"there is a gap of {away:.0f} s: meanwhile, {each.what} were not watched")
-        each.seen()
+            self._recording.gap(away, f"{watched.what}: {why}" if why else "")
+            self._complain(f"there is a gap of {away:.0f} s: meanwhile, {watched.what} were not watched")
+        watched.seen()
 
-    def _list(self, each: "_Watched") -> None:
-        each.was_listed = True
-        self._record(each.reflector.list())
+    def _list(self, watched: "_Watched") -> None:
+        watched.was_listed = True
+        self._record(watched.reflector.list())
 
     def _record(self, changes: Iterable[AnyChange]) -> None:
         assert self._recording

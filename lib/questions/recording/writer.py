@@ -79,9 +79,9 @@ class Recording:
         self._last_at = round(max(self.seconds, self._last_at + STEP), 4)
         return self._last_at
 
-    def add(self, each: Object) -> None:
+    def add(self, item: Object) -> None:
         """An object that there is."""
-        self._add(ADDED, each, 0.0)
+        self._add(ADDED, item, 0.0)
 
     def begin(self) -> None:
         """All that there is has been added."""
@@ -113,22 +113,22 @@ class Recording:
         with file_errors(self.file, CAN_BE_REPLAYED):
             self._out.flush()
 
-    def _add(self, event: str, each: Object, at: float) -> None:
-        body = body_of(each)
+    def _add(self, event: str, item: Object, at: float) -> None:
+        body = body_of(item)
         digest = blake2b(msgspec.json.encode(body), digest_size=8).digest()
-        key = key_of(each.metadata) or str(body["metadata"])  # type: ignore[attr-defined]  # each kind has it
+        key = key_of(item.metadata) or str(body["metadata"])  # type: ignore[attr-defined]  # each kind has it
         if event != ADDED and self._known.get(key) == digest:
             return
         if event == ADDED or body["kind"] in ("Pod", "Node"):
             self._known[key] = digest
-        self._count(event, each)
+        self._count(event, item)
         self._write(Line(at, event, self._packed(body)))
 
     def _packed(self, body: Json) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(self._hashing.body(body) if self._hashing else body))
 
-    def _count(self, event: str, each: Object) -> None:
-        self.counts[f"{type(each).__name__} {event}"] += 1
+    def _count(self, event: str, item: Object) -> None:
+        self.counts[f"{type(item).__name__} {event}"] += 1
 
     def _write(self, line: Head | Line) -> None:
         with file_errors(self.file, CAN_BE_REPLAYED):

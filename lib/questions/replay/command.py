@@ -132,11 +132,11 @@ def ask_replay(options: ReplayOptions) -> Verdict:
         check_plot(options.plot)
     snapshot, trace = _read(options)
     replays = _replayed(options, snapshot, trace)
-    answer = verdict(all(each.complete and not (each.pending or each.gave_up) for each in replays))
+    answer = verdict(all(replay.complete and not (replay.pending or replay.gave_up) for replay in replays))
     if options.plot:
         draw(replays, options.plot)
     if options.output == ReplayFormat.JSON:
-        configs = [each.as_json() for each in replays]
+        configs = [replay.as_json() for replay in replays]
         print_json({"question": "replay", "answer": answer.word, "configs": configs})
     elif options.output == ReplayFormat.CSV:
         print_csv(replays)

@@ -198,8 +198,8 @@ class Figures:
 
     def tick(self, arrived: Sequence[Arrival], pending: int, now: float) -> None:
         """A tick has ended, in which these pods have arrived."""
-        for each in arrived:
-            self._asked += pod_requests(each.like).get(self.main, 0)
+        for arrival in arrived:
+            self._asked += pod_requests(arrival.like).get(self.main, 0)
         self.arrived, self.pending, self.ended_at = self.arrived + len(arrived), pending, now
         percent = self._arrived_percent
         while percent >= len(self.rows) * STEP:
@@ -223,7 +223,7 @@ class Figures:
             self.rows.append(self._row(round(percent, 2)))
 
     def _row(self, percent: float) -> Row:
-        allocated = {name: round(each.value, 4) for name, each in self._means.items()}
+        allocated = {name: round(mean.value, 4) for name, mean in self._means.items()}
         return Row(percent, self.ended_at, self.placed, self.pending, len(self._on_node), allocated)
 
     # --- at the end -------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class Figures:
         nan if no pod has arrived.
         """
         ordered = [*sorted(self.waits), inf]
-        counts = [self.waits[each] for each in ordered[:-1]] + [self.pending + self.gave_up]
+        counts = [self.waits[uid] for uid in ordered[:-1]] + [self.pending + self.gave_up]
         up_to = [*accumulate(counts)]
         total = up_to[-1]
         return ordered[bisect_right(up_to, min(total - 1, int(share * total)))] if total else nan
@@ -242,7 +242,9 @@ class Figures:
     @property
     def longest_waits(self) -> list[Wait]:
         """The waits of pods that weren't placed at once, the longest first; no more than MOST_WAITS."""
-        return [wait for _, _, wait in sorted(self._longest, key=lambda each: (-each[0], each[1]))]
+        return [
+            wait for _, _, wait in sorted(self._longest, key=lambda with_time: (-with_time[0], with_time[1]))
+        ]
 
     def allocated(self, name: str) -> tuple[float, float, float]:
         """The allocated percent of a resource: the mean over time, the peak, and at the end."""
@@ -267,9 +269,9 @@ class Figures:
                 f"p{int(100 * share)}": wait if isfinite(wait := self.wait(share)) else None
                 for share in (0.5, 0.95, 0.99)
             },
-            "waited_for": [each.as_json() for each in self.causes],
+            "waited_for": [cause.as_json() for cause in self.causes],
             "longest_waits": [
-                {"from_seconds": each.began, **each.as_json(self.ended_at)} for each in self.longest_waits
+                {"from_seconds": wait.began, **wait.as_json(self.ended_at)} for wait in self.longest_waits
             ],
             "allocated_percent": {
                 name: dict(zip(("mean", "peak", "end"), self.allocated(name), strict=True))

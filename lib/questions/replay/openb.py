@@ -52,11 +52,11 @@ def read_pods(file: Path) -> Arrivals:
     deletion_time, in seconds. A pod runs from scheduled_time to deletion_time.
     """
     length, last, in_order = 0, 0.0, True
-    for each in _read(file, POD_COLUMNS, _arrival, unique=True):
-        length, in_order, last = length + 1, in_order and last <= each.at, each.at
+    for arrival in _read(file, POD_COLUMNS, _arrival, unique=True):
+        length, in_order, last = length + 1, in_order and last <= arrival.at, arrival.at
     if in_order:  # a trace of millions of pods needn't be in memory
         return Made(lambda: _read(file, POD_COLUMNS, _arrival), length)
-    return sorted(_read(file, POD_COLUMNS, _arrival), key=lambda each: each.at)
+    return sorted(_read(file, POD_COLUMNS, _arrival), key=lambda arrival: arrival.at)
 
 
 def _read(
@@ -65,7 +65,7 @@ def _read(
     """What is made of each row. unique: check that no name comes twice."""
     with _opened(file) as lines:
         rows = csv.DictReader(_short(lines, file), strict=True)
-        if missing := [each for each in columns if each not in (rows.fieldnames or ())]:
+        if missing := [column for column in columns if column not in (rows.fieldnames or ())]:
             what = f"the column {missing[0]} is missing" if rows.fieldnames else "is empty"
             raise QuestionError(f"{file}:1: {what}; a first line must name the columns {', '.join(columns)}")
         names = set[int]()

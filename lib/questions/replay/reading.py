@@ -55,7 +55,7 @@ def read_trace(file: Path, snapshot: Snapshot | None) -> tuple[Snapshot, Trace]:
         arrivals: Arrivals = openb.read_pods(file)
     else:
         found = _of_manifests(read_manifests([file], "default"), snapshot)
-        arrivals = sorted(found, key=lambda each: each.at)
+        arrivals = sorted(found, key=lambda arrival: arrival.at)
     if not len(arrivals):
         raise QuestionError(f"{file}: holds no pods")
     return snapshot, Trace(arrivals)

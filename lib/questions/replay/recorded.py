@@ -143,7 +143,7 @@ class _Past:
         for seen in self._came.values():
             if not seen.is_gated:
                 self._arrived(seen)
-        return Trace(sorted(self.arrivals, key=lambda each: each.at), self.events, self.reading.note)
+        return Trace(sorted(self.arrivals, key=lambda arrival: arrival.at), self.events, self.reading.note)
 
 
 def _is_static(pod: Pod) -> bool:

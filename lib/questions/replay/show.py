@@ -34,64 +34,69 @@ def show_replays(replays: Sequence[Figures], out: Printer) -> None:
     """A table with a row for each figure, and a column for each configuration."""
     resources = list(replays[0].capacity)
     rows = [
-        ("pods that arrived", *(f"{each.arrived:,}" for each in replays)),
-        ("placed", *(f"{each.placed:,}" for each in replays)),
-        ("pending at the end", *(f"{each.pending:,}" for each in replays)),
-        ("evicted", *(f"{each.evictions:,}" for each in replays)),
+        ("pods that arrived", *(f"{replay.arrived:,}" for replay in replays)),
+        ("placed", *(f"{replay.placed:,}" for replay in replays)),
+        ("pending at the end", *(f"{replay.pending:,}" for replay in replays)),
+        ("evicted", *(f"{replay.evictions:,}" for replay in replays)),
         *(
-            (f"wait, p{int(100 * share)}", *(_time(each.wait(share)) for each in replays))
+            (f"wait, p{int(100 * share)}", *(_time(replay.wait(share)) for replay in replays))
             for share in (0.5, 0.95, 0.99)
         ),
         *(
             (
                 f"{name} allocated: mean, peak, end",
-                *("{:.1f} %, {:.1f} %, {:.2f} %".format(*each.allocated(name)) for each in replays),
+                *("{:.1f} %, {:.1f} %, {:.2f} %".format(*replay.allocated(name)) for replay in replays),
             )
             for name in resources
         ),
         (
             "nodes used: mean, peak",
-            *(f"{mean:,.1f}, {most:,}" for mean, most in (each.nodes_used for each in replays)),
+            *(f"{mean:,.1f}, {most:,}" for mean, most in (replay.nodes_used for replay in replays)),
         ),
-        (f"fragmentation of free {replays[0].main}", *(f"{each.fragmentation:.1f} %" for each in replays)),
-        ("decisions a second", *(f"{each.decisions / (each.seconds or 1):,.0f}" for each in replays)),
+        (
+            f"fragmentation of free {replays[0].main}",
+            *(f"{replay.fragmentation:.1f} %" for replay in replays),
+        ),
+        ("decisions a second", *(f"{replay.decisions / (replay.seconds or 1):,.0f}" for replay in replays)),
     ]
-    if any(each.gave_up for each in replays):
-        rows.insert(3, ("deleted before they had a node", *(f"{each.gave_up:,}" for each in replays)))
-    causes = dict.fromkeys(cause.cause for each in replays for cause in [*each.causes][:CAUSES])
+    if any(replay.gave_up for replay in replays):
+        rows.insert(3, ("deleted before they had a node", *(f"{replay.gave_up:,}" for replay in replays)))
+    causes = dict.fromkeys(cause.cause for replay in replays for cause in [*replay.causes][:CAUSES])
     for cause in causes:
-        found = [each.causes.found.get(cause) for each in replays]
+        found = [replay.causes.found.get(cause) for replay in replays]
         rows.append(
             (
                 f"waited: {cause}",
-                *(f"{each.pods:,}, {_time(each.seconds)}" if each else "0" for each in found),
+                *(f"{cause.pods:,}, {_time(cause.seconds)}" if cause else "0" for cause in found),
             )
         )
-    out.table(["", *(each.name for each in replays)], rows, right=range(1, len(replays) + 1))
-    for each in replays:
-        if waits := each.longest_waits[:LONGEST]:
-            out.line(f"{each.name}: who waited longest")
+    out.table(["", *(replay.name for replay in replays)], rows, right=range(1, len(replays) + 1))
+    for replay in replays:
+        if waits := replay.longest_waits[:LONGEST]:
+            out.line(f"{replay.name}: who waited longest")
             out.table(
                 ["pod", "from", "waited", "node", "for"],
                 [
                     [
                         wait.pod,
                         _time(wait.began),
-                        _time(wait.seconds(each.ended_at)),
+                        _time(wait.seconds(replay.ended_at)),
                         wait.node or "none",
                         "; ".join(
                             f"{cause}, {_time(end - start)}"
-                            for start, end, cause in wait.parts(each.ended_at)
+                            for start, end, cause in wait.parts(replay.ended_at)
                         ),
                     ]
                     for wait in waits
                 ],
                 right=(1, 2),
             )
-        if each.errors:
-            out.line(f"{each.name}: {count(each.errors, 'decision')} failed; the first: {each.first_error}")
-        if not each.complete:
-            out.line(f"{each.name}: stopped after {each.arrived:,} pods had arrived")
+        if replay.errors:
+            out.line(
+                f"{replay.name}: {count(replay.errors, 'decision')} failed; the first: {replay.first_error}"
+            )
+        if not replay.complete:
+            out.line(f"{replay.name}: stopped after {replay.arrived:,} pods had arrived")
 
 
 def print_csv(replays: Sequence[Figures]) -> None:
@@ -104,10 +109,10 @@ def print_csv(replays: Sequence[Figures]) -> None:
         + [f"{name}_allocated_percent" for name in others]
         + [f"{main}_allocated_percent"]
     )
-    for each in replays:
-        for row in each.rows:
+    for replay in replays:
+        for row in replay.rows:
             figures = [f"{row.allocated[name]:.2f}" for name in (*others, main)]
-            when = [each.name, f"{row.arrived_percent:g}", f"{row.at:g}"]
+            when = [replay.name, f"{row.arrived_percent:g}", f"{row.at:g}"]
             rows.writerow([*when, row.placed, row.pending, row.nodes_used, *figures])
 
 
@@ -162,27 +167,27 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
     """Draw them into a file. QuestionError when it can't be written."""
     from matplotlib.figure import Figure
 
-    waited = [each for each in replays if any(each.strips)]
-    heights = [3.0, 3.0, 3.0, *(0.6 + 0.4 * len(_drawn(each)) for each in waited)]
+    waited = [replay for replay in replays if any(replay.strips)]
+    heights = [3.0, 3.0, 3.0, *(0.6 + 0.4 * len(_drawn(replay)) for replay in waited)]
     picture = Figure(figsize=(10, sum(heights)), layout="constrained")
     pictures = picture.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    longest = max((each.ended_at for each in replays), default=0.0)
+    longest = max((replay.ended_at for replay in replays), default=0.0)
     unit, size = next(
-        (each for each in (("hours", 3600.0), ("minutes", 60.0)) if longest > 2 * each[1]), ("s", 1.0)
+        (unit for unit in (("hours", 3600.0), ("minutes", 60.0)) if longest > 2 * unit[1]), ("s", 1.0)
     )
     labels = (f"allocated {replays[0].main}, %", "pending pods", "nodes with pods")
     for column, (axes, label) in enumerate(zip(pictures[:3], labels, strict=True), 1):
-        for each in replays:
-            times = [point[0] / size for point in each.points]
-            values = [point[column] for point in each.points]
-            axes.step(times, values, where="post", label=each.name, linewidth=1.2)
+        for replay in replays:
+            times = [point[0] / size for point in replay.points]
+            values = [point[column] for point in replay.points]
+            axes.step(times, values, where="post", label=replay.name, linewidth=1.2)
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         if column > 1:  # it counts something
             axes.yaxis.get_major_locator().set_params(integer=True)
-    for axes, each in zip(pictures[3:], waited, strict=True):
-        _strips(axes, each, size)
+    for axes, replay in zip(pictures[3:], waited, strict=True):
+        _strips(axes, replay, size)
     pictures[-1].set_xlabel(f"time, {unit}")
     pictures[0].legend(loc="best")
     body = io.BytesIO()
@@ -190,7 +195,7 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
     written = body.getvalue()
     if file.suffix == ".html":
         svg = written.decode()
-        names = escape(", ".join(each.name for each in replays))
+        names = escape(", ".join(replay.name for replay in replays))
         html = f'<!DOCTYPE html><meta charset="utf-8"><title>{names}</title>{svg[svg.index("<svg") :]}'
         written = html.encode()
     with file_errors(f"--plot {file}"):
@@ -198,7 +203,7 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
 
 
 def _drawn(replay: Figures) -> list[str]:
-    return [each.cause for each in replay.causes][:STRIPS]
+    return [cause.cause for cause in replay.causes][:STRIPS]
 
 
 def _strips(axes: Any, replay: Figures, size: float) -> None:
@@ -209,7 +214,7 @@ def _strips(axes: Any, replay: Figures, size: float) -> None:
     for row, cause in enumerate(reversed(causes)):
         tops = [row + 0.9 * strip.get(cause, 0) / most for strip in replay.strips]
         axes.fill_between(times, row, tops, step="post", linewidth=0)
-    labels = [each if len(each) <= 40 else f"{each[:39]}…" for each in reversed(causes)]
+    labels = [cause if len(cause) <= 40 else f"{cause[:39]}…" for cause in reversed(causes)]
     axes.set_yticks([row + 0.45 for row in range(len(causes))], labels)
     axes.set_ylim(0, len(causes))
     axes.set_title(f"{replay.name}: what pods wait for; a full strip is {most:,} pods", fontsize="medium")

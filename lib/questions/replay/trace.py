@@ -77,7 +77,7 @@ class Trace:
 
 def kinds_of(arrivals: Iterable[Arrival]) -> Kinds:
     """The kinds of some arrivals."""
-    return Counter(each.like for each in arrivals)
+    return Counter(arrival.like for arrival in arrivals)
 
 
 def requested(kinds: Kinds) -> Resources:
@@ -123,7 +123,7 @@ def inflated(
     if not (asked := wanted.get(name, 0)):
         raise QuestionError(f"--inflate: the pods request no {name}, so they never fill the nodes")
     most = factor * there[name]
-    pods = [(each.name, each.like) for each in arrivals]
+    pods = [(arrival.name, arrival.like) for arrival in arrivals]
     for number in count(1):
         drawn = random.choice(arrivals)
         asked += pod_requests(drawn.like).get(name, 0)

@@ -55,8 +55,10 @@ class World:
         self.cache = cache_of(snapshot)
         # A PodGroup may have come later: no trace has such a change.
         self.cache.looked_up = replace(self.cache.looked_up, pod_groups_unread=True)
-        self._names = [each.scheduler_name for each in profiles]
-        self._schedulers = {each.scheduler_name: Scheduler(each, random, in_full=False) for each in profiles}
+        self._names = [profile.scheduler_name for profile in profiles]
+        self._schedulers = {
+            profile.scheduler_name: Scheduler(profile, random, in_full=False) for profile in profiles
+        }
         times = BackoffSettings(unschedulable=inf)  # without a change, another try has the same result
         by_name = dict(zip(self._names, profiles, strict=True))
         self.queue = SchedulingQueue(by_name, times, lives=self.cache.lives)
@@ -142,7 +144,7 @@ class World:
             self._evict([*node.pods])
         self.cache.apply(change)
         self.queue.apply(change, self.now)
-        self._figures.changed_nodes((each.node for each in self.cache.nodes.values()), self.now)
+        self._figures.changed_nodes((node.node for node in self.cache.nodes.values()), self.now)
 
     def _try_later(self, pod: Pod, rejected_by: set[str], message: str, cause: str) -> None:
         self.queue.requeue(pod_key(pod), rejected_by, message, self.now)
@@ -198,7 +200,7 @@ class World:
         self.queue.await_victims(uid, decision.victims)
         if not group_of(pod):
             self._nowhere[self._kind_of(pod)] = why
-        self._evict(each for each in decision.victims if not each.metadata.deletion_timestamp)
+        self._evict(victim for victim in decision.victims if not victim.metadata.deletion_timestamp)
         return False
 
     def _evict(self, pods: Iterable[Pod]) -> None:
@@ -259,14 +261,14 @@ class Replaying:
     ) -> None:
         asked, there = requested(kinds), capacity(snapshot.of(Node))
         main = main_resource(asked, there)
-        shown = {each: amount for each, amount in there.items() if each in {main, *asked}}
+        shown = {name: amount for name, amount in there.items() if name in {main, *asked}}
         self.answer = Figures(name, shown, main, typical_of(kinds))
         for pod in snapshot.of(Pod):
             if pod.spec.node_name:
                 self.answer.running_pod(pod)
         self.world = World(snapshot, profiles, MACHINE.random(seed), self.answer)
         self._profiles, self._trace = profiles, trace
-        self._in_any_order = [each.like for each in trace.arrivals]
+        self._in_any_order = [arrival.like for arrival in trace.arrivals]
         MACHINE.random(seed).shuffle(self._in_any_order)
 
     def __len__(self) -> int:
@@ -277,7 +279,9 @@ class Replaying:
         figures are there.
         """
         figures, world = self.answer, self.world
-        for plugin in {id(each): each for profile in self._profiles for each in profile.plugins}.values():
+        for plugin in {
+            id(plugin): plugin for profile in self._profiles for plugin in profile.plugins
+        }.values():
             if prepare := getattr(plugin, "prepare", None):
                 prepare(self._in_any_order)  # not in that of their arrival, which nobody knows before
         began = MACHINE.monotonic()

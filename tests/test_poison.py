@@ -20,7 +20,7 @@ from lib.kube.errors import ApiError
 from lib.kube.lease import Candidate
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.resources import pod_requests
+from lib.scheduling.resources import counted_requests
 from lib.scheduling.scheduling_cycle import Scheduler
 
 
@@ -107,9 +107,9 @@ def test_what_goes_wrong_in_an_unforeseen_way_costs_one_object(
     def requests_of(each: objects.Pod) -> Any:
         if each.metadata.name == "odd":
             raise ZeroDivisionError("who would have thought")
-        return pod_requests(each)
+        return counted_requests(each)
 
-    monkeypatch.setattr("lib.scheduling.node_info.pod_requests", requests_of)
+    monkeypatch.setattr("lib.scheduling.node_info.counted_requests", requests_of)
     cluster = around()
     cluster["pods"].insert(0, pod("odd", nodeName="n0"))
     place(cluster, caplog, by_watch=by_watch, dry_run=True)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from canned import canned
+from canned import CannedServer, canned
 from poisoned_cluster import node, pod
 
 from lib.scheduling.pod_life import Phase
@@ -23,6 +23,13 @@ PODS = 25
 @contextmanager
 def running(*, group: bool = False, **options: Any) -> Iterator[Poller]:
     """A poller whose ticks the test runs, beside a server with 25 pods that wait, alone or as one group."""
+    with running_beside(group=group, **options) as (poller, _):
+        yield poller
+
+
+@contextmanager
+def running_beside(*, group: bool, **options: Any) -> Iterator[tuple[Poller, CannedServer]]:
+    """The same, with the server."""
     pods = [pod(f"web-{i}") for i in range(PODS)]
     for each in pods if group else ():
         each["metadata"]["labels"] = {"poller/group": "g"}
@@ -36,7 +43,7 @@ def running(*, group: bool = False, **options: Any) -> Iterator[Poller]:
     with canned({kind: [*each] for kind, each in objects.items()}) as server, Shutdown() as shutdown:
         given, _ = _options(CommandLine(proxy=server.url, **options))
         with assembled(given, Report(dry_run=False, explain=None), shutdown) as poller:
-            yield poller
+            yield poller, server
             finish(poller, poller.end())
 
 
@@ -87,10 +94,11 @@ def test_pods_that_were_left_out_do_not_keep_others_from_being_tried(monkeypatch
 
 
 def test_what_was_sent_is_reported_when_poller_ends(caplog: pytest.LogCaptureFixture) -> None:
-    with running() as poller, caplog.at_level("INFO", logger="poller"):
+    with running_beside(group=False) as (poller, server), caplog.at_level("INFO", logger="poller"):
         poller.run_tick(tick)
         finish(poller, poller.end())
-        assert sum("is bound to n1" in each.getMessage() for each in caplog.records) == PODS
+        told = [each for each in caplog.records if "is bound to n1" in each.getMessage()]
+        assert len(told) == len(server.bound) > 10  # on a slow machine, the tick ends before all are sent
         assert poller.writes.pipeline.open.total() == 0
 
 

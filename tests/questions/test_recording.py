@@ -20,6 +20,8 @@ from poller_process import run_poller, started
 from questions_harness import Run
 
 from lib.kube.objects import Pod
+from lib.questions import snapshot
+from lib.questions.recording import command
 from lib.questions.recording.anonymous import Hashing
 from lib.questions.recording.lines import body_of
 from scripts.servers.kubectl import kubectl_proxy
@@ -181,6 +183,28 @@ def test_the_last_hours_are_kept_in_a_folder(cluster: Cluster, tmp_path: Path) -
     os.utime(first, (0, 0))
     with started(command, tmp_path / "out", tmp_path / "err") as process:
         eventually(lambda: not first.exists() or process.poll() is not None)
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_a_signal_between_two_files_ends_both(
+    cluster: Cluster, tmp_path: Path, poller: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "LEAST_KEPT", 1.0)
+    asked = []
+
+    def read_cluster(*given: Any, **more: Any) -> Any:
+        asked.append(given)
+        if len(asked) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return snapshot.read_cluster(*given, **more)
+
+    monkeypatch.setattr(command, "read_cluster", read_cluster)
+    cluster.add_node("n1")
+    done = poller("record", f"--proxy={cluster.proxy}", "-o", str(tmp_path / "kept"), "--keep=1s")
+    assert (done.status, len(asked), signal.getsignal(signal.SIGTERM)) == (0, 2, signal.SIG_DFL)
+    (file,) = (tmp_path / "kept").iterdir()
+    assert gzip.decompress(file.read_bytes()).splitlines()[-1].startswith(b"{")  # it is whole
+    assert "pods came" in done.out
 
 
 def lines(file: Path, *lines: Json | str) -> str:

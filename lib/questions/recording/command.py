@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -87,20 +87,23 @@ def ask_record(
         snapshot = read_cluster(api, whole=True)
         common.tell_notes(snapshot)
         watching = Watching(api, lambda text: complain(common.context.command_path, text))
-        goes_on = True
-        while goes_on:
-            file = _next_file(output, kept) if keep else output
-            with Recording(file, hashing) as recording:
-                for kind in snapshot.objects:
-                    for item in snapshot.of(kind) if kind not in (Node, Pod) else ():
-                        recording.add(item)
-                watching.begin(recording)
-                goes_on = _watch(watching, recording, kept / FILES if keep else length) and bool(keep)
-                if goes_on:  # before this file ends: so there is no gap
-                    with suppress(ApiError):  # or else they are as they were
-                        snapshot = read_cluster(api, whole=True)
-                recording.end()
-            typer.echo(escaped(f"{file}: {in_words(recording.seconds)}; {_summary(recording)}"))
+        with _Ending() as ending:
+            goes_on = True
+            while goes_on and not ending.is_told:
+                file = _next_file(output, kept) if keep else output
+                with Recording(file, hashing) as recording:
+                    for kind in snapshot.objects:
+                        for item in snapshot.of(kind) if kind not in (Node, Pod) else ():
+                            recording.add(item)
+                    watching.begin(recording)
+                    goes_on = _watch(watching, recording, kept / FILES if keep else length, ending) and bool(
+                        keep
+                    )
+                    if goes_on:  # before this file ends: so there is no gap
+                        with suppress(ApiError):  # or else they are as they were
+                            snapshot = read_cluster(api, whole=True)
+                    recording.end()
+                typer.echo(escaped(f"{file}: {in_words(recording.seconds)}; {_summary(recording)}"))
     return Verdict.YES
 
 
@@ -114,10 +117,10 @@ def _next_file(folder: Path, kept: float) -> Path:
     return folder / now.strftime("%Y%m%dT%H%M%SZ.jsonl.gz")
 
 
-def _watch(watching: Watching, recording: Recording, length: float) -> bool:
+def _watch(watching: Watching, recording: Recording, length: float, ending: "_Ending") -> bool:
     """Record for so many seconds. Returns False if it is ended earlier."""
     console = Console(stderr=True, markup=False)
-    with console.status("recording") as status, suppress(KeyboardInterrupt), _interruptible():
+    with console.status("recording") as status, suppress(KeyboardInterrupt), ending.at_once():
         for seconds in watching.seconds(length):
             status.update(f"{in_words(seconds)} of {in_words(length)}: {_summary(recording)}")
         return True
@@ -133,15 +136,39 @@ def _summary(recording: Recording) -> str:
     return said
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """A block that SIGTERM and a terminal that is closed end, too, as Ctrl-C does; not if that is ignored."""
-    numbers = [
-        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN
-    ]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+class _Ending:
+    """Notes, while its block runs, that Ctrl-C, SIGTERM or a terminal that is closed ends the recording.
+
+    SIGTERM and SIGHUP don't if they are ignored. What is being written is written to its end; a second signal
+    breaks that off. is_told: whether there was a signal.
+    """
+
+    def __init__(self) -> None:
+        self.is_told = self._is_at_once = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Ending":
+        numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+        noticed = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._note) for number in noticed}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def _note(self, *_: object) -> None:
+        was_told, self.is_told = self.is_told, True
+        if was_told or self._is_at_once:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """A block that a signal ends: KeyboardInterrupt, also for one that came before."""
+        self._is_at_once = True
+        try:
+            if self.is_told:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._is_at_once = False

@@ -460,9 +460,15 @@ class Profile:
 
     def with_point(self, *kinds: type[P]) -> list[P]:
         """The plugins that are called at an extension point, in order. kinds: one or more of its kinds."""
-        names = [name for name, all_kinds in EXTENSION_POINTS.items() if kinds[0] in all_kinds]
-        asked = self.points.get(names[0], self.plugins) if names else self.plugins
-        return [plugin for plugin in asked if isinstance(plugin, kinds)]
+        if kinds not in self._at_point:  # what kind a plugin is takes long to find out
+            names = [name for name, all_kinds in EXTENSION_POINTS.items() if kinds[0] in all_kinds]
+            asked = self.points.get(names[0], self.plugins) if names else self.plugins
+            self._at_point[kinds] = [plugin for plugin in asked if isinstance(plugin, kinds)]
+        return [*self._at_point[kinds]]
+
+    @cached_property
+    def _at_point(self) -> dict[tuple[type, ...], list[Any]]:
+        return {}
 
     def filters(self) -> list[Plugin]:
         """The plugins that rule nodes out, in order."""

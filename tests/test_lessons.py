@@ -16,7 +16,7 @@ from rich.console import Console
 
 from scripts.learning.bash import Bash
 from scripts.learning.checks import CHECKS
-from scripts.learning.lab import Lab, NotYetError, eventually
+from scripts.learning.lab import Lab, NotYetError, eventually, node_of
 from scripts.learning.made import check_made
 from scripts.learning.markdown import COLOURS, LessonText
 from scripts.learning.pages import Block, Lesson, lessons
@@ -84,9 +84,11 @@ def test_a_page_shows_what_its_commands_show(lesson: Lesson, lab: Lab, bash: Bas
         solution = step.solution
         shown = bash.run(solution)
         try:
-            eventually(lambda check=check: check(lab), 30)
+            seen_by_lab = eventually(lambda check=check: check(lab), 30)
         except NotYetError as error:
             raise AssertionError(f"{step.title}: not solved: {error}\n{shown}\n{wrong}") from error
+        for pod, node in re.findall(r"\bpod ([\w-]+) is on (node\d)", seen_by_lab):
+            assert node_of(lab.pod(pod)) == node, seen_by_lab
     if os.environ.get("LESSONS_REWRITE"):
         rewrite(lesson, seen)
     assert not wrong, "\n\n".join(wrong)

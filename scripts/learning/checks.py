@@ -342,9 +342,9 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
     require(found, "they are there, but .lab/mine.py can't be loaded now, or is slow")
     where = f"with the prices 0.10, 0.50 and 0.04 for {first}, {second} and {third}, .lab/mine.py puts a pod"
     for most, allowed in (("0.20", (first, third)), ("0.05", (third,))):
-        node = found[f"pays-{most}"]
-        on = node if node in lab.nodes() else f"no node: {node}"
-        require(node in allowed, f"{where} that pays at most {most} on {on}")
+        chosen = found[f"pays-{most}"]
+        on = chosen if chosen in lab.nodes() else f"no node: {chosen}"
+        require(chosen in allowed, f"{where} that pays at most {most} on {on}")
     found = placed_by_policy(lab, policy, {second: ".5"}, {"any": None, "same": "0.50", "less": "0.05"})
     require(
         found.get("any") == second,

@@ -7,6 +7,7 @@ from pathlib import Path
 from scripts.learning.pages import Block, Lesson
 
 NORMAL = (
+    (r"(?m)^[\d:]+ (\S+) (would be assigned to .*)\n(?=\1: \2$)", ""),  # only the table says it on a terminal
     (r"\x1b\[[0-9;]*m", ""),
     (r"(?m)^(\[\d+\].*|.*\b(Terminated|Killed)\b.*)\n", ""),  # what bash says of jobs
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
@@ -23,7 +24,7 @@ NORMAL = (
 """The patterns of text that differs from run to run, and their replacements."""
 
 PRINTED = (
-    *NORMAL[:2],
+    *NORMAL[:3],
     (r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:8001"),
     (r"unix:///tmp/\S+/", "unix:///tmp/tmp.1234567890/"),
     (r"(\bpoller \d+\.\d+\.\d+)\+g\w+", r"\1"),

@@ -141,11 +141,16 @@ def test_what_a_student_has_written_stays(folder: Path) -> None:
     pages = mine.with_name("mine.page.py")
     mine.parent.mkdir()
     mine.write_text("# my own\n")
+    answers = mine.with_name("answers.txt")
+    answers.write_text("1 schedule_one.go ScheduleOne\n")  # as the page of lesson 24 has it
     learn(folder, "learn at 7.2", "learn run", "learn next")
     assert (mine.read_text(), "def score" in pages.read_text()) == ("# my own\n", True)
     resumed = "learn run"  # and so does what the page has asked for until here
     afresh = "rm .lab/mine.py .lab/mine.page.py", "learn again"  # now the page makes it
-    shown = learn(folder, resumed, "cat .lab/mine.py", *afresh, "echo '# more' >>.lab/mine.py", "learn again")
+    more = "echo '# more' >>.lab/mine.py", "learn again"
+    as_typed = "learn at 24.2", "learn hint; learn hint; learn hint; learn run"
+    shown = learn(folder, resumed, "cat .lab/mine.py", *afresh, *more, *as_typed)
+    assert "ScheduleOne" not in answers.read_text()
     told = ".lab/mine.py is yours and stays as it is. What the page writes is in .lab/mine.page.py."
     in_order(shown, [told, "When a policy is wrong", "# my own"])
     assert mine.read_text().splitlines()[0::5] == ["WEIGHT = 10", "# more"]

@@ -1,4 +1,7 @@
-"""The folder `.lab`: a student's files, and the lab's own. The lab never overwrites what a student wrote."""
+"""The folder `.lab`: a student's files, and the lab's own. The lab never overwrites what a student wrote.
+
+A file that was typed or copied as a page says, and not changed since, is the page's.
+"""
 
 import hashlib
 import re
@@ -10,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from scripts.learning.pages import lessons
+from scripts.learning.pages import LESSONS, lessons
 from scripts.servers.process import ROOT
 
 FOLDER = ROOT / ".lab"
@@ -83,7 +86,9 @@ def _bring_back(source: Path, content: bytes, told: list[str], *, replace: bool)
     for name in names:
         now = theirs.get(name)
         is_free = now is None and not (FOLDER / name).exists()
-        if now == content or is_free or replace or _hash(now or b"") == written.get(name):
+        if now == content or is_free or replace:
+            break
+        if now is not None and (_hash(now) == written.get(name) or _stands_in_the_lab(now)):
             break
     else:
         told.append(f".lab/{source.name} is yours and stays as it is; the page's is left out.")
@@ -96,6 +101,11 @@ def _bring_back(source: Path, content: bytes, told: list[str], *, replace: bool)
         told.append(
             f".lab/{source.name} is yours and stays as it is. What the page writes is in .lab/{name}."
         )
+
+
+def _stands_in_the_lab(content: bytes) -> bool:
+    """Whether a page, or another file of the lab, has this text: then nothing is lost with it."""
+    return any(file.is_file() and content in file.read_bytes() for file in LESSONS.rglob("*"))
 
 
 def _written() -> dict[str, str]:

@@ -142,6 +142,27 @@ def test_commands_are_shown_as_they_are_typed(width: int) -> None:
         assert [commands for commands in typed if f"\n{commands}" not in shown] == []
 
 
+def test_commands_use_no_variable_that_other_commands_set() -> None:
+    """`learn run` gives each block, and a solution, a shell of its own."""
+    typed = [
+        commands
+        for lesson in lessons()
+        for step in lesson.steps
+        for commands in (*(block.commands for block in step.blocks), step.solution)
+    ]
+    of_the_lab = {"NODE1", "NODE2", "NODE3", "PROXY_SOCKET", "d"}  # d: sed's, to the last line
+    unset = {
+        commands: unknown
+        for commands in typed
+        if (
+            unknown := set(re.findall(r"\$(\w+)", commands))
+            - set(re.findall(r"(\w+)(?:=| in )", commands))
+            - of_the_lab
+        )
+    }
+    assert unset == {}
+
+
 def test_every_task_is_asked_for_once_and_has_hints() -> None:
     steps = [step for lesson in lessons() for step in lesson.steps if step.check]
     assert sorted(step.check for step in steps) == sorted(CHECKS)

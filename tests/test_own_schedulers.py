@@ -3,6 +3,7 @@
 A wrong one is the lesson's solution with one place changed.
 """
 
+import os
 import sys
 import time
 from contextlib import suppress
@@ -163,11 +164,15 @@ def test_what_a_scheduler_said_and_asked_last_is_told(
     program = (
         "import os, urllib.request\nurllib.request.urlopen(os.environ['POLLER_PROXY'] + '/api/v1/nodes')\n1/0"
     )
+    of_an_earlier_lesson = folder / "sched.page.py"
+    of_an_earlier_lesson.touch()
+    os.utime(of_an_earlier_lesson, (0, 0))
     (folder / "sched.py").write_text(program)
     with pytest.raises(TrialError, match="exit status 1"):
         look("own_scheduler_binds_at_random", folder)
     shown = capsys.readouterr().out
     assert ".lab/sched.py is tried, on a small cluster of its own:\n" in shown
+    assert "To try the page's" not in shown
     assert "  - its last requests:\n      GET /api/v1/nodes (200)\n" in shown
     assert "      ZeroDivisionError: division by zero\n" in shown
     assert "ZeroDivisionError" in (folder / "trial.log").read_text()

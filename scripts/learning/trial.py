@@ -75,7 +75,8 @@ def trial(folder: Path) -> Iterator["Trial"]:
     program, command = command_of(folder)
     print(f"{_shown(program)} is tried, on a small cluster of its own:", flush=True)
     pages = program.with_name(f"{STEM}.page.py")
-    if program.suffix == ".py" and pages.is_file() and pages.read_bytes() != program.read_bytes():
+    is_newer = pages.is_file() and pages.stat().st_mtime > program.stat().st_mtime
+    if program.suffix == ".py" and is_newer and pages.read_bytes() != program.read_bytes():
         print(f"  (To try the page's in its place: cp {_shown(pages)} {_shown(program)})", flush=True)
     with (
         arena() as url,

@@ -301,23 +301,23 @@ class AskingPast:
     def _happen(self, at: float, change: Change[Any]) -> None:
         if at >= self._since and self._reading.has_begun:
             self._changes.append((at, change))
-        each = change.object
-        if not isinstance(each, Pod):
+        pod = change.object
+        if not isinstance(pod, Pod):
             return
-        self._has_any = self._has_any or self._covers(each)
-        key = key_of(each.metadata)
+        self._has_any = self._has_any or self._covers(pod)
+        key = key_of(pod.metadata)
         waits = self._waiting.get(key)
         if change.kind == Kind.DELETED:
             if waits:
                 self._over(waits, at, "")
-        elif waits and (each.spec.node_name or each.metadata.deletion_timestamp):
-            self._over(waits, at, each.spec.node_name)
-        elif not waits and _can_be_tried(each) and self._covers(each):
+        elif waits and (pod.spec.node_name or pod.metadata.deletion_timestamp):
+            self._over(waits, at, pod.spec.node_name)
+        elif not waits and _can_be_tried(pod) and self._covers(pod):
             began = at
-            if not self._reading.has_begun and each.metadata.creation_timestamp:
-                since_then = each.metadata.creation_timestamp - self._reading.began
+            if not self._reading.has_begun and pod.metadata.creation_timestamp:
+                since_then = pod.metadata.creation_timestamp - self._reading.began
                 began = min(at, since_then / timedelta(seconds=1))
-            self._waiting[key] = _Asked(Wait(str(each), began), each)
+            self._waiting[key] = _Asked(Wait(str(pod), began), pod)
 
     def _over(self, asked: _Asked, at: float, node: str) -> None:
         """A wait is over, or the recording is."""

@@ -138,22 +138,22 @@ class _Search:
                 (if_left if remedy.removed else of_nodes if remedy.nodes else of_pod).append(remedy)
         cache = self._decider.cache
         created = [*missing_claims(self._pod, cache), *missing_classes(self._pod, cache)]
-        found = [each for fix in (*created, *of_pod) if (each := self._try((fix,)))]
+        found = [helping for fix in (*created, *of_pod) if (helping := self._try((fix,)))]
         less: list[Suggestion] = []
         for some in one_of.values():  # the smallest reduction is tried first
-            helps = next((each for fix in some if (each := self._try((fix,)))), None)
+            helps = next((helping for fix in some if (helping := self._try((fix,)))), None)
             if helps and not any({*helps.fits_on} <= {*other.fits_on} for other in less):
                 less.append(helps)
         found += less
         of_nodes += changed_nodes(self._pod, self._nodes)
         found += list(islice(self._of_nodes(of_nodes), 3))
         added = new_nodes(self._decider.cache, self._freed)
-        found += list(islice((each for fix in added if (each := self._try((fix,)))), 1))
+        found += list(islice((helping for fix in added if (helping := self._try((fix,)))), 1))
         found += self._by_priority()
         found += self._if_left(if_left)
         if not found:
             pairs = combinations([*of_pod, *chain.from_iterable(one_of.values())], 2)
-            found = list(islice((each for pair in pairs if (each := self._try(pair))), 3))
+            found = list(islice((helping for pair in pairs if (helping := self._try(pair))), 3))
         if not found and len(of_pod) > 2:
             found = self._all_that_is_needed(of_pod)
         return found
@@ -166,7 +166,7 @@ class _Search:
             words = [word for word in fix.words.split() if word not in names]
             alike.setdefault(" ".join(words), []).append(fix)
         for some in alike.values():
-            helps = next((each for fix in some[:NODES_TRIED] if (each := self._try((fix,)))), None)
+            helps = next((helping for fix in some[:NODES_TRIED] if (helping := self._try((fix,)))), None)
             if helps and len(some) > NODES_TRIED:
                 last = helps.fixes[-1]
                 said = f"{last.words} (one of {len(some):,} such nodes)"
@@ -230,9 +230,9 @@ class _Search:
         if self._decision.victims:
             return []
         tried = sorted(filter(self._could_help, self._nodes), key=self._how_far, reverse=True)
-        found = [each for node in tried[:NODES_TRIED] if (each := self._if_left_one(node))]
+        found = [helping for node in tried[:NODES_TRIED] if (helping := self._if_left_one(node))]
         of_plugins = (self._leaving(fix.removed) for fix in remedies if all(map(exists, fix.removed)))
-        found += [each for fix in of_plugins if (each := self._try((fix,)))]
+        found += [helping for fix in of_plugins if (helping := self._try((fix,)))]
         if not found:
             return []
         fewest = min(len(suggestion.fixes[-1].removed) for suggestion in found)

@@ -180,14 +180,14 @@ class Reading:
         elif not line.object:
             raise ValueError(f"{line.event} without an object")
         else:
-            each = _object_of(line.object)
-            if not isinstance(each, NODE_OR_POD):
+            item = _object_of(line.object)
+            if not isinstance(item, NODE_OR_POD):
                 if not self.has_begun:
-                    self.others.append(each)
+                    self.others.append(item)
             elif self._listed is not None:
-                self._listed[key_of(each.metadata)] = each
+                self._listed[key_of(item.metadata)] = item
             else:
-                yield from self._change(at, line.event, each)
+                yield from self._change(at, line.event, item)
 
     def _begin(self, line: Line) -> Iterator[Happening]:
         """All that there is was listed. In a folder's next file, what differs from before has happened."""

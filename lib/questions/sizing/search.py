@@ -217,9 +217,9 @@ class SizeSearch:
 
         Once one has too little of what is requested, smaller ones are left out.
         """
-        each, is_last = self._types[i], i == len(counts) - 1
-        most = int((price - self.price(counts)) / each.price)
-        for number in range(min(most, each.most), -1, -1):
+        node_type, is_last = self._types[i], i == len(counts) - 1
+        most = int((price - self.price(counts)) / node_type.price)
+        for number in range(min(most, node_type.most), -1, -1):
             chosen = _with(counts, i, number)
             if is_last and self.price(chosen) < price:
                 yield chosen
@@ -250,8 +250,8 @@ class SizeSearch:
 
     def _just_enough(self, i: int, left: Decimal, asked: Mapping[str, int]) -> Iterator[Counts]:
         """All numbers of the types from i on for so much money, with as few of the last as have enough."""
-        each, offer = self._types[i], self._offers[i]
-        most = min(int(left / each.price), each.most)
+        node_type, offer = self._types[i], self._offers[i]
+        most = min(int(left / node_type.price), node_type.most)
         needed = [
             -(-amount // has) if (has := offer.get(name, 0)) > 0 else inf for name, amount in asked.items()
         ]
@@ -266,7 +266,7 @@ class SizeSearch:
                 for name, amount in asked.items()
                 if (more := amount - number * max(0, offer.get(name, 0))) > 0
             }
-            for others in self._just_enough(i + 1, left - number * each.price, missing):
+            for others in self._just_enough(i + 1, left - number * node_type.price, missing):
                 yield (number, *others)
 
     def _least_of_one_resource(self) -> Decimal:

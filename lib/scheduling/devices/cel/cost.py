@@ -117,15 +117,15 @@ def _traversal(value: Any, *_: Any) -> int:
     """Of all that is in a value, at all depths. It isn't counted any further than to MAX_COST."""
     found, seen, left = 0, 0, [value]
     while left and seen <= MAX_COST:
-        each = left.pop()
+        inner = left.pop()
         seen += 1
-        if isinstance(each, str | bytes):
-            found += int(len(each.encode() if isinstance(each, str) else each) * STRING_FACTOR)
-        elif isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            left += each.keys()
-            left += each.values()
+        if isinstance(inner, str | bytes):
+            found += int(len(inner.encode() if isinstance(inner, str) else inner) * STRING_FACTOR)
+        elif isinstance(inner, list):
+            left += inner
+        elif isinstance(inner, dict):
+            left += inner.keys()
+            left += inner.values()
         else:
             found += 1
     return found if seen <= MAX_COST else MAX_COST + 1
@@ -231,20 +231,20 @@ def weight(value: Any) -> int:
     """
     found, left = 0, [value]
     while left and found <= MAX_COST:
-        each = left.pop()
+        inner = left.pop()
         found += 1
-        if isinstance(each, list):
-            if LIGHT.issuperset(map(type, each)):
-                found += len(each)
+        if isinstance(inner, list):
+            if LIGHT.issuperset(map(type, inner)):
+                found += len(inner)
             else:
-                left += each
-        elif isinstance(each, dict):
-            left += each.keys()
-            left += each.values()
-        elif isinstance(each, str | bytes):
-            found += int(len(each) * STRING_FACTOR)
-        elif isinstance(each, Optional) and each.is_there:
-            left.append(each.value)
+                left += inner
+        elif isinstance(inner, dict):
+            left += inner.keys()
+            left += inner.values()
+        elif isinstance(inner, str | bytes):
+            found += int(len(inner) * STRING_FACTOR)
+        elif isinstance(inner, Optional) and inner.is_there:
+            left.append(inner.value)
     return found
 
 

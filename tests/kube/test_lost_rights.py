@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from canned import CannedServer, Json, canned
-from cluster import PATIENCE, eventually
+from cluster import eventually
 from later import Later
 
 from lib.kube import resources
@@ -62,7 +62,7 @@ class Reader:
         self.server.version += 1  # somebody writes
         self.told = []
         self.told += self._source.first_changes()
-        self.told += self._source.poll(patience=PATIENCE).changes
+        self.told += self._source.poll(patience=inf).changes
         for change in self.told:
             name = change.object.metadata.uid
             (self.known.discard if change.kind == Kind.DELETED else self.known.add)(name)

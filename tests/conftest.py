@@ -6,12 +6,10 @@ on the real one, if possible.
 """
 
 import sys
-import typing
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,10 +30,6 @@ settings.register_profile(
     "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("steady")
-
-# Later versions of Python remember what a protocol has. Without that, a Scheduler takes 7 ms to make.
-if sys.version_info < (3, 12):
-    vars(typing)["_get_protocol_attrs"] = cache(vars(typing)["_get_protocol_attrs"])
 
 NO_REAL_ONE = "no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin"
 

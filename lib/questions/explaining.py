@@ -10,7 +10,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.explaining.registry import adviser_of, explainer_of
-from lib.scheduling.framework.interface import ExplainPlugin, Profile, Remedy, RemedyPlugin
+from lib.scheduling.framework.interface import ExplainPlugin, Profile, Remedy, RemedyPlugin, implements
 from lib.scheduling.framework.runtime import Framework, raise_if_interrupted
 from lib.scheduling.read_only import original
 from lib.scheduling.status import BadAnswerError, Rejection
@@ -31,7 +31,7 @@ class Explaining:
         self._plugins = profile.plugins
         self._explainers: dict[str, ExplainPlugin | None] = {}  # by plugin
         self._with_remedies = [
-            adviser for plugin in profile.plugins if isinstance(adviser := adviser_of(plugin), RemedyPlugin)
+            adviser for plugin in profile.plugins if implements(adviser := adviser_of(plugin), RemedyPlugin)
         ]
 
     def details(self) -> dict[str, list[str]]:
@@ -54,7 +54,7 @@ class Explaining:
         """What explains a plugin. A policy's functions are several plugins of one name: one may explain."""
         if name not in self._explainers:
             of_name = (explainer_of(plugin) for plugin in self._plugins if plugin.name == name)
-            explaining = (explainer for explainer in of_name if isinstance(explainer, ExplainPlugin))
+            explaining = (explainer for explainer in of_name if implements(explainer, ExplainPlugin))
             self._explainers[name] = next(explaining, None)
         return self._explainers[name]
 

@@ -16,6 +16,7 @@ from lib.scheduling.framework.interface import (
     Profile,
     QueueingHintPlugin,
     SignPlugin,
+    implements,
 )
 from lib.scheduling.framework.runtime import raise_if_interrupted
 from lib.scheduling.hints import changes_anything, event_of, placed_pod
@@ -70,13 +71,13 @@ class QueueingHints:
         """The pods that wait, and that one of these plugins rejected, by the claims that they have."""
         for scheduler_name, hints in self._hints.items():
             for name, plugin in hints.items():
-                if isinstance(plugin, EnqueueExtensions):
+                if implements(plugin, EnqueueExtensions):
                     self._events[scheduler_name, name] = plugin.events_to_register
-                if isinstance(plugin, ClaimHintPlugin):
+                if implements(plugin, ClaimHintPlugin):
                     self._claim_hints[scheduler_name, name] = plugin
-                if isinstance(plugin, HintSignPlugin):
+                if implements(plugin, HintSignPlugin):
                     self._signers[scheduler_name, name] = plugin.sign_for_hint
-                elif isinstance(plugin, SignPlugin):
+                elif implements(plugin, SignPlugin):
                     self._signers[scheduler_name, name] = plugin.sign_pod
 
     def add(self, life: PodLife) -> None:

@@ -20,6 +20,7 @@ from lib.scheduling.framework.interface import (
     Plugin,
     ScoresResourcesPlugin,
     SignPlugin,
+    implements,
 )
 from lib.scheduling.framework.runtime import Framework, PreFilterAnswer, Scorer
 from lib.scheduling.kept import Follower, Kept, NodeChange, changed_nodes
@@ -57,7 +58,7 @@ class PluginGroup:
         self.scored_resources = {
             resource
             for scorer in self.scorers
-            if isinstance(scorer.plugin, ScoresResourcesPlugin)
+            if implements(scorer.plugin, ScoresResourcesPlugin)
             for resource in scorer.plugin.resources
             if may_be_of_device_class(resource)
         }
@@ -70,7 +71,7 @@ class PluginGroup:
 
 
 def _depends_on(plugin: Plugin) -> DependsOn | None:
-    return plugin.reads if isinstance(plugin, SignPlugin) else None
+    return plugin.reads if implements(plugin, SignPlugin) else None
 
 
 def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from objects import node, pod
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import SignPlugin
+from lib.scheduling.framework.interface import SignPlugin, implements
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue
@@ -75,7 +75,7 @@ def test_answers_are_kept_until_a_node_changes(tmp_path: Path) -> None:
     for i in range(10):
         slots.schedule_one(pod(f"web-{i}"), cache)
     (plugin,) = [each for each in slots.profile.plugins if each.name == "slots"]
-    assert isinstance(plugin, SignPlugin)
+    assert implements(plugin, SignPlugin)
     calls = plugin.functions["state"].__globals__["calls"]  # type: ignore[attr-defined]
     assert 50 <= len(calls) <= 50 + 10 * 4  # each node once, and then the node that a pod came to
 

@@ -18,7 +18,7 @@ from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extender
 from lib.scheduling.extenders import Extenders
-from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin
+from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, implements
 from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
@@ -28,7 +28,7 @@ from lib.scheduling.status import unschedulable
 from lib.scheduling.workloads import Workloads
 from lib.service.telemetry.rendering import as_annotation, as_json
 
-SIGNING = {each.name for each in default_profile("").plugins if isinstance(each, SignPlugin)}
+SIGNING = {each.name for each in default_profile("").plugins if implements(each, SignPlugin)}
 
 
 def unsigned(plugin: Plugin) -> Plugin:
@@ -38,7 +38,7 @@ def unsigned(plugin: Plugin) -> Plugin:
     alone: dict[str, Any] = {"sign_pod": None}
     alone |= {name: one_by_one(getattr(kind, name)) for name in IN_BULK if hasattr(kind, name)}
     object.__setattr__(other, "__class__", type(kind.__name__, (kind,), alone))
-    assert not isinstance(other, SignPlugin)
+    assert not implements(other, SignPlugin)
     return other
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Node, Pod
@@ -47,7 +47,6 @@ added, changed or deleted, pods get other values.
 """
 
 
-@runtime_checkable
 class Plugin(Protocol):
     """The base of all plugins."""
 
@@ -56,7 +55,6 @@ class Plugin(Protocol):
         """The plugin's name, in weights and in decisions."""
 
 
-@runtime_checkable
 class FromFilesPlugin(Plugin, Protocol):
     """A plugin that is made of functions. Any other plugin is written in the file of its class."""
 
@@ -74,7 +72,6 @@ class DependsOn(Enum):
     """The node's own fields, and the pods on it."""
 
 
-@runtime_checkable
 class SignPlugin(Plugin, Protocol):
     """Gives the same results for pods with the same signature, so that results can be kept.
 
@@ -93,7 +90,6 @@ class SignPlugin(Plugin, Protocol):
         """
 
 
-@runtime_checkable
 class ScoresResourcesPlugin(Plugin, Protocol):
     """Scores nodes by some resources. Devices may serve these: then results depend on which are taken."""
 
@@ -102,7 +98,6 @@ class ScoresResourcesPlugin(Plugin, Protocol):
         """The weights of the resources, by name."""
 
 
-@runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
     """Orders the active pods. A profile has one."""
 
@@ -112,7 +107,6 @@ class QueueSortPlugin(Plugin, Protocol):
         """
 
 
-@runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
     """Says whether a pod may enter the active queue."""
 
@@ -120,7 +114,6 @@ class PreEnqueuePlugin(Plugin, Protocol):
         """A rejection keeps the pod out."""
 
 
-@runtime_checkable
 class QueueingHintPlugin(Plugin, Protocol):
     """Says which changes could help a pod that it rejected. Without this, any change could."""
 
@@ -128,7 +121,6 @@ class QueueingHintPlugin(Plugin, Protocol):
         """Whether to try the pod again after this change."""
 
 
-@runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
     """Says which events could help a pod that it rejected. Its hint isn't asked about other events.
 
@@ -140,7 +132,6 @@ class EnqueueExtensions(Plugin, Protocol):
         """The names of these events, such as "NodeAdd"; not of changes of the pod itself."""
 
 
-@runtime_checkable
 class HintSignPlugin(Plugin, Protocol):
     """Gives the same hints for pods with the same signature. Plugins that sign pods anyway don't need it."""
 
@@ -148,7 +139,6 @@ class HintSignPlugin(Plugin, Protocol):
         """All that `queueing_hint` reads of a pod, if the change isn't one of the pod itself."""
 
 
-@runtime_checkable
 class ClaimHintPlugin(Plugin, Protocol):
     """Says which changes of a claim could help only the pods that have it."""
 
@@ -156,7 +146,6 @@ class ClaimHintPlugin(Plugin, Protocol):
         """Whether `queueing_hint` says no for each pod that neither names the changed claim nor owns it."""
 
 
-@runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
     """Looks at a pod once, before the nodes are filtered."""
 
@@ -167,7 +156,6 @@ class PreFilterPlugin(Plugin, Protocol):
         """
 
 
-@runtime_checkable
 class FilterPlugin(Plugin, Protocol):
     """Rules nodes out."""
 
@@ -175,7 +163,6 @@ class FilterPlugin(Plugin, Protocol):
         """A rejection means that the pod doesn't fit on the node."""
 
 
-@runtime_checkable
 class FilterNodesPlugin(Plugin, Protocol):
     """Rules nodes out, many in one call, which is faster. It needs no `filter`."""
 
@@ -183,7 +170,6 @@ class FilterNodesPlugin(Plugin, Protocol):
         """For each node, None or a rejection. Called for a single node, too."""
 
 
-@runtime_checkable
 class NeedingPlugin(Plugin, Protocol):
     """Reads more than nodes and pods.
 
@@ -195,7 +181,6 @@ class NeedingPlugin(Plugin, Protocol):
         """What it may read. `Need.of` says whether a pod needs it."""
 
 
-@runtime_checkable
 class NeedingForPodPlugin(NeedingPlugin, Protocol):
     """Says itself what a pod needs."""
 
@@ -210,7 +195,6 @@ Lines = Iterable[str]
 Rejected = Mapping[str, Status]
 
 
-@runtime_checkable
 class ExplainPlugin(Plugin, Protocol):
     """Explains its own rejections, for people who ask `why`: it says what the reasons leave out.
 
@@ -240,7 +224,6 @@ class Remedy:
 Remedies = Iterable[Remedy]
 
 
-@runtime_checkable
 class RemedyPlugin(Plugin, Protocol):
     """Says what may help a pod that fits nowhere, for people who ask `why`."""
 
@@ -272,7 +255,6 @@ def check_post_filter(answer: PostFilterResult) -> None:
     check_texts(answer.rejected_by, "a plugin")
 
 
-@runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     """Runs when no node fits, and may make one fit."""
 
@@ -290,7 +272,6 @@ class PostFilterPlugin(Plugin, Protocol):
         """
 
 
-@runtime_checkable
 class PreScorePlugin(Plugin, Protocol):
     """Looks at the feasible nodes, before they are scored."""
 
@@ -300,7 +281,6 @@ class PreScorePlugin(Plugin, Protocol):
         """Keep what `score` needs in the state. SKIP says that `score` needn't be called."""
 
 
-@runtime_checkable
 class ScorePlugin(Plugin, Protocol):
     """Says how good a node is."""
 
@@ -308,7 +288,6 @@ class ScorePlugin(Plugin, Protocol):
         """From 0 to MAX_NODE_SCORE; any whole number if the plugin has `normalize_score`."""
 
 
-@runtime_checkable
 class ScoreNodesPlugin(Plugin, Protocol):
     """Says how good nodes are, many in one call, which is faster. It needs no `score`."""
 
@@ -316,7 +295,6 @@ class ScoreNodesPlugin(Plugin, Protocol):
         """A score for each node, as of `score`. Called for a single node, too."""
 
 
-@runtime_checkable
 class NormalizeScorePlugin(Plugin, Protocol):
     """Brings all its scores into the range from 0 to 100.
 
@@ -328,7 +306,6 @@ class NormalizeScorePlugin(Plugin, Protocol):
         """Change the scores, by node name, in place."""
 
 
-@runtime_checkable
 class AnnotatePlugin(Plugin, Protocol):
     """Writes on a pod what the pod got on its node, such as which GPU."""
 
@@ -336,7 +313,6 @@ class AnnotatePlugin(Plugin, Protocol):
         """Annotations that the pod gets with its binding to this node, on which it isn't counted yet."""
 
 
-@runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     """Runs when a pod is assumed on a node, before it is bound there."""
 
@@ -344,7 +320,6 @@ class ReservePlugin(Plugin, Protocol):
         """A rejection ends the pod's cycle."""
 
 
-@runtime_checkable
 class UnreservePlugin(Plugin, Protocol):
     """Undoes Reserve, when the pod is not bound there."""
 
@@ -355,7 +330,6 @@ class UnreservePlugin(Plugin, Protocol):
         """
 
 
-@runtime_checkable
 class PermitPlugin(Plugin, Protocol):
     """Approves the node, rejects it, or has the pod wait."""
 
@@ -366,7 +340,6 @@ class PermitPlugin(Plugin, Protocol):
         """
 
 
-@runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
     """Does what must be done before a pod is bound."""
 
@@ -376,7 +349,6 @@ class PreBindPlugin(Plugin, Protocol):
         """
 
 
-@runtime_checkable
 class BindPlugin(Plugin, Protocol):
     """Binds a pod, or leaves that to poller."""
 
@@ -384,7 +356,6 @@ class BindPlugin(Plugin, Protocol):
         """SKIP leaves it to the next plugin, DEFAULT_BIND to poller."""
 
 
-@runtime_checkable
 class PostBindPlugin(Plugin, Protocol):
     """Runs after a pod was bound."""
 
@@ -393,6 +364,20 @@ class PostBindPlugin(Plugin, Protocol):
 
 
 P = TypeVar("P", bound=Plugin)
+
+
+def implements(plugin: object, kind: type[P]) -> TypeGuard[P]:
+    """Whether a plugin has all methods and attributes of a kind of plugins.
+
+    `isinstance` would say the same of a protocol, but Python 3.11 looks through the protocol each time.
+    """
+    return all(getattr(plugin, name, None) is not None for name in _members(kind))
+
+
+@cache
+def _members(kind: type) -> tuple[str, ...]:
+    return tuple({name for base in kind.__mro__ for name in vars(base) if not name.startswith("_")})
+
 
 EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
     "preEnqueue": (PreEnqueuePlugin,),
@@ -444,7 +429,7 @@ class Profile:
     def plain_needs(self) -> tuple[Need, ...]:
         """The needs of plugins that leave it to `Need.of` which pods have them."""
         plain = [
-            plugin for plugin in self.with_point(NeedingPlugin) if not isinstance(plugin, NeedingForPodPlugin)
+            plugin for plugin in self.with_point(NeedingPlugin) if not implements(plugin, NeedingForPodPlugin)
         ]
         return _each_once(need for plugin in plain for need in plugin.needs)
 
@@ -460,10 +445,12 @@ class Profile:
 
     def with_point(self, *kinds: type[P]) -> list[P]:
         """The plugins that are called at an extension point, in order. kinds: one or more of its kinds."""
-        if kinds not in self._at_point:  # what kind a plugin is takes long to find out
+        if kinds not in self._at_point:
             names = [name for name, all_kinds in EXTENSION_POINTS.items() if kinds[0] in all_kinds]
             asked = self.points.get(names[0], self.plugins) if names else self.plugins
-            self._at_point[kinds] = [plugin for plugin in asked if isinstance(plugin, kinds)]
+            self._at_point[kinds] = [
+                plugin for plugin in asked if any(implements(plugin, kind) for kind in kinds)
+            ]
         return [*self._at_point[kinds]]
 
     @cached_property

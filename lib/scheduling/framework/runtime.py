@@ -35,6 +35,7 @@ from lib.scheduling.framework.interface import (
     ReservePlugin,
     UnreservePlugin,
     check_post_filter,
+    implements,
 )
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
@@ -169,7 +170,7 @@ class Framework:
                 plugin,
                 for_nodes(plugin, "score"),
                 profile.weights[plugin.name],
-                plugin if isinstance(plugin, NormalizeScorePlugin) else None,
+                plugin if implements(plugin, NormalizeScorePlugin) else None,
             )
             for plugin in profile.scorers()
         ]
@@ -503,7 +504,7 @@ def _log_failure(message: str, plugin: Plugin, decision: Decision) -> None:
 
 def _sources_of(plugin: Plugin) -> Collection[str]:
     """The files in which a plugin is written."""
-    if isinstance(plugin, FromFilesPlugin):
+    if implements(plugin, FromFilesPlugin):
         return plugin.function_files
     try:
         return [inspect.getfile(type(plugin))]

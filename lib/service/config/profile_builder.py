@@ -8,7 +8,7 @@ pkg/scheduler/framework/plugins/names/names.go
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
+from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile, implements
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, LACKING, PLUGINS, make
 from lib.service.config import ConfigError
@@ -171,7 +171,7 @@ class ProfileBuilder:
             arguments = self._arguments.get(name, {})
             plugins = self._policies.get(name) or [make(name, self._handle, arguments)]
             self._made[name] = {
-                point: [plugin for plugin in plugins if any(isinstance(plugin, kind) for kind in kinds)]
+                point: [plugin for plugin in plugins if any(implements(plugin, kind) for kind in kinds)]
                 for point, kinds in EXTENSION_POINTS.items()
             }
         return self._made[name]

@@ -11,7 +11,13 @@ from objects import node, read
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import NormalizeScorePlugin, Plugin, PreFilterPlugin, PreScorePlugin
+from lib.scheduling.framework.interface import (
+    NormalizeScorePlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    implements,
+)
 from lib.scheduling.framework.runtime import for_nodes
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.status import SKIP, CycleState, Status
@@ -42,7 +48,7 @@ def all_of(
 def statuses(plugin: Plugin, pod: Pod, cluster: Cache) -> dict[str, Status]:
     """What a filter answers for each node that it rejects."""
     state: CycleState = {}
-    if isinstance(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
+    if implements(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
         return {}
     asked = {name: filter_one(plugin, state, pod, cluster, name) for name in cluster.node_index}
     assert all_of(plugin, "filter", state, pod, cluster, [*asked]) == asked
@@ -66,7 +72,7 @@ def raw_scores(
     """The candidates' scores (every node's, if none are named) before they are brought into the range."""
     state = {} if state is None else state
     nodes = [cluster.nodes[name] for name in candidates.split() or sorted(cluster.nodes)]
-    if isinstance(plugin, PreScorePlugin) and plugin.pre_score(state, pod, cluster, nodes) == SKIP:
+    if implements(plugin, PreScorePlugin) and plugin.pre_score(state, pod, cluster, nodes) == SKIP:
         return NOT_ASKED
     names = [node.name for node in nodes]
     found = {name: all_of(plugin, "score", state, pod, cluster, [name])[name] for name in names}
@@ -78,7 +84,7 @@ def scores(plugin: Plugin, pod: Pod, cluster: Cache, candidates: str = "") -> di
     """The candidates' scores, 0 to 100."""
     state: CycleState = {}
     found = raw_scores(plugin, pod, cluster, candidates, state)
-    if isinstance(found, dict) and isinstance(plugin, NormalizeScorePlugin):
+    if isinstance(found, dict) and implements(plugin, NormalizeScorePlugin):
         plugin.normalize_score(state, pod, found)
     return found
 

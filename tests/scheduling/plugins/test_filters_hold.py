@@ -10,7 +10,7 @@ from plugin_harness import HOSTNAME, filter_one, labelled, selecting, taint
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import PreFilterPlugin
+from lib.scheduling.framework.interface import PreFilterPlugin, implements
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.resources import amounts, pod_requests
@@ -81,7 +81,7 @@ def feasible(pod: Pod, cluster: Cache) -> set[str]:
     found = set(cluster.nodes)
     for plugin in PROFILE.filters():
         state: CycleState = {}
-        answer = plugin.pre_filter(state, pod, cluster) if isinstance(plugin, PreFilterPlugin) else None
+        answer = plugin.pre_filter(state, pod, cluster) if implements(plugin, PreFilterPlugin) else None
         if answer == SKIP:
             continue
         if isinstance(answer, Status):

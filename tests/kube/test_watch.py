@@ -485,16 +485,20 @@ def test_watching_ends_with_the_picture_that_polling_has(
                     act(cluster, action, name)
             act(cluster, "delete", "last")
             act(cluster, "pod", "last")  # with a pod that waits, a poll looks at everything
-            poll = Picture()
-            for change in PollingSource(api, ["my-scheduler"]).poll().changes:
-                # Pods that ended before they had a node are passed over; a watch leaves them out itself.
-                if not (isinstance(change.object, Pod) and change.object.status.phase == "Succeeded"):
-                    poll.apply(change)
+
+            def polled() -> dict[tuple[str, str, bool], bytes]:
+                """What a poll sees now: kubelets may have written since the last one."""
+                poll = Picture()
+                for change in PollingSource(api, ["my-scheduler"]).poll().changes:
+                    # Pods that ended before they had a node are passed over; a watch leaves them out itself.
+                    if not (isinstance(change.object, Pod) and change.object.status.phase == "Succeeded"):
+                        poll.apply(change)
+                return poll.seen
 
             def same() -> bool:
                 watch.wait(0.05)
                 hear()
-                return picture.seen == poll.seen
+                return picture.seen == polled()
 
             eventually(same)
             expiring.clear()

@@ -6,7 +6,7 @@ Kubernetes 1.31), and it serves watches from there.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from queue import Empty, Queue
 from typing import Any
@@ -47,6 +47,7 @@ class ShortWatches:
         self._of_nodes, self._of_pods = [(nodes, bool)], [(assigned, _has_node)]
         self._lines: Queue[WatchLine] = self._api.system.queue()
         self._reflectors: list[Reflector[Any]] = []  # none if all must be listed
+        self._is_everywhere = True  # whether pods of all namespaces are followed
         self._failed_at = -inf  # when a watch was refused, or didn't tell what it must
 
     def follow(self, of_nodes: ListPager[Node], of_pods: Sequence[ListPager[Pod]]) -> None:
@@ -56,8 +57,9 @@ class ShortWatches:
             return
         api, lines = self._api, self._api.system.queue()
         self._lines = lines  # without late lines of other watches
+        self._is_everywhere = self._pods.is_everywhere
         self._reflectors.append(Reflector(api, NODES, NODES.path, self._of_nodes, lines))
-        for path in paths_of(PODS, () if self._pods.is_everywhere else self._pods.served):
+        for path in paths_of(PODS, () if self._is_everywhere else self._pods.served):
             # Pods without a node, too: they are listed before, and the watch must tell the same.
             pods = Reflector[Pod](api, PODS, path, self._of_pods, lines, fieldSelector=UNFINISHED)
             self._reflectors.append(pods)
@@ -71,15 +73,15 @@ class ShortWatches:
         unassigned: the pods without a node, listed just before. The answer has only what can't be read, and
         no version: silence is no proof that nothing has changed.
         """
-        widens = not (self._pods.is_everywhere or self._pods.is_done_without())
         reflectors, self._reflectors = self._reflectors, []
-        if not reflectors or widens:
+        if not reflectors or self._pods.is_everywhere != self._is_everywhere:
             return None
         try:
             for reflector in reflectors:
                 reflector.open()
             of_nodes = self._api.list(NODES.path, Node, fieldSelector=f"metadata.name={NOBODY}")
-            self._read_until_silent([of_nodes] + [unassigned] * (len(reflectors) - 1), reflectors, changes)
+            latest = dict.fromkeys(reflectors, unassigned) | {reflectors[0]: of_nodes}
+            read_until_silent(self._lines, latest, self._now, changes)
         except ApiError as error:
             log.debug("all is listed: %s", error)
             if not isinstance(error, GoneError):
@@ -93,42 +95,37 @@ class ShortWatches:
             [], {name: line for reflector in reflectors for name, line in reflector.unreadable.items()}
         )
 
-    def _read_until_silent(
-        self, latest: Sequence[Listing[Any]], reflectors: Sequence[Reflector[Any]], changes: list[AnyChange]
-    ) -> None:
-        """Append the changes.
 
-        latest: for each reflector a list of this poll, with the latest version. GoneError if all must be
-        listed, another ApiError if watches don't serve here.
-        """
-        now = self._now
-        silent_at, ends = now() + SILENCE, now() + LONGEST
-        goals = {
-            reflector: _number(listing.resource_version)
-            for reflector, listing in zip(reflectors, latest, strict=True)
-        }
-        due = {
-            reflector: _newest(listing, reflector.path)
-            for reflector, listing in zip(reflectors, latest, strict=True)
-        }
-        while behind := [
-            reflector for reflector in reflectors if _number(reflector.version) < goals[reflector]
-        ]:
-            untold = [reflector.path for reflector in behind if _number(reflector.version) < due[reflector]]
-            try:
-                until = ends if untold else silent_at
-                reflector, watch, line = self._lines.get(timeout=max(until - now(), 0.0))
-            except Empty:
-                if not untold:
-                    return
-                raise ApiError(f"WATCH {untold[0]}: it doesn't tell what was listed before") from None
-            changes += reflector.handle_event(watch, line)
-            if reflector.pause is not None:
-                raise reflector.trouble or GoneError(f"WATCH {reflector.path}: it ended before it was silent")
-            if now() >= ends:
-                raise GoneError(f"WATCH {reflector.path}: it tells more than can be read in {LONGEST:g} s")
-            if reflector in behind:
-                silent_at = now() + SILENCE
+def read_until_silent(
+    lines: "Queue[WatchLine]",
+    latest: "Mapping[Reflector[Any], Listing[Any]]",
+    now: Callable[[], float],
+    changes: list[AnyChange],
+) -> None:
+    """Append the changes that open watches tell, until these have come to the latest versions, or are silent.
+
+    lines: what the watches tell. latest: by reflector, a list of this poll, with the latest version.
+    GoneError if all must be listed, another ApiError if watches don't serve here.
+    """
+    silent_at, ends = now() + SILENCE, now() + LONGEST
+    goals = {reflector: _number(listing.resource_version) for reflector, listing in latest.items()}
+    due = {reflector: _newest(listing, reflector.path) for reflector, listing in latest.items()}
+    while behind := [reflector for reflector in latest if _number(reflector.version) < goals[reflector]]:
+        untold = [reflector.path for reflector in behind if _number(reflector.version) < due[reflector]]
+        try:
+            until = ends if untold else silent_at
+            reflector, watch, line = lines.get(timeout=max(until - now(), 0.0))
+        except Empty:
+            if not untold:
+                return
+            raise ApiError(f"WATCH {untold[0]}: it doesn't tell what was listed before") from None
+        changes += reflector.handle_event(watch, line)
+        if reflector.pause is not None:
+            raise reflector.trouble or GoneError(f"WATCH {reflector.path}: it ended before it was silent")
+        if now() >= ends:
+            raise GoneError(f"WATCH {reflector.path}: it tells more than can be read in {LONGEST:g} s")
+        if reflector in behind:
+            silent_at = now() + SILENCE
 
 
 def _has_node(pod: Pod) -> bool:

@@ -5,6 +5,7 @@ connection to the server. It runs on the embedded one, which takes half as much 
 on the real one, if possible.
 """
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -56,8 +57,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until pytest_collection_finish: what is imported and collected stays until the end
     if config.getoption("--note-slow") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations())
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector all that stays: it would look through it again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
@@ -83,7 +91,7 @@ def _each_way_once(items: list[pytest.Item]) -> list[pytest.Item]:
     if ALL_CASES or not assets():
         return items
     names = {test.nodeid for test in items}
-    twice = {name for name in names if name.replace("[embedded-", "[real-") in names - {name}}
+    twice = {name for name in names if "[embedded-" in name and name.replace("[embedded-", "[real-") in names}
     left_out = {name for name in twice if "watching" in name.partition("[")[2]}
     left_out |= {
         name.replace("[embedded-", "[real-") for name in twice if "polling" in name.partition("[")[2]

@@ -86,7 +86,7 @@ class Cluster:
     """A running API server.
 
     server: its URL. proxy: the URL of a kubectl proxy in front of it. kubeconfig: the file for kubectl.
-    folder: for the test's files. api: a client of the proxy. kubeconfig_for: makes a
+    folder: for the test's files. api: a client of the server, as its admin. kubeconfig_for: makes a
     kubeconfig for a user without any rights, where the server has users.
     """
 
@@ -193,10 +193,8 @@ class Cluster:
 
     def clear(self) -> None:
         """Delete all pods, their events, and all nodes: first by collections, then those that are left."""
-        for namespace in ("default", "kube-system"):
-            for kind in ("pods", "events"):
-                path = f"/api/v1/namespaces/{namespace}/{kind}"
-                self.api.request("DELETE", path, params={"gracePeriodSeconds": "0"})
+        for kind in ("namespaces/default/pods", "namespaces/default/events", "nodes"):
+            self.api.request("DELETE", f"/api/v1/{kind}", params={"gracePeriodSeconds": "0"})
         for path in ("/api/v1/pods", "/api/v1/events", "/api/v1/nodes"):
             for item in self.api.get(path).json()["items"]:
                 names = item["metadata"]

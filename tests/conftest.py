@@ -1,8 +1,9 @@
 """The API servers that end-to-end tests run against, the embedded one and, where it is, the real one.
 
-Tests of reads and writes run on both. A module with `ON_ONE_SERVER = True` tests something else, such as the
-connection to the server. It runs on the embedded one, which takes half as much time; with POLLER_ALL_CASES=1
-on the real one, if possible.
+Tests of reads and writes are for both, and run on the real one if it is there; with POLLER_ALL_CASES=1, or
+`ON_BOTH_SERVERS = True` in their module, on both. A module with `ON_ONE_SERVER = True` tests something else,
+such as the connection to the server. It runs on the embedded one, which takes half as much time; with
+POLLER_ALL_CASES=1 on the real one, if possible.
 """
 
 import gc
@@ -10,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,28 +74,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = set(SLOW_TESTS.read_text().splitlines())
     slow = [test for test in items if test.nodeid in named or test.nodeid.split("::")[0] in named]
     if config.getoption("--quick"):
-        left_out = {*slow, *filter(_needs_server, items)}
+        left_out = {*slow, *filter(_server, items)}
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [test for test in items if test not in left_out]
         return
-    items[:] = _each_way_once(items)
+    items[:] = _once(items)
     if workers := getattr(config, "workerinput", {}).get("workercount"):
-        of_slow = set(slow)
-        first, quick = ([test for test in items if (test in of_slow) == each] for each in (True, False))
-        shares = zip(_shares(first, workers), _shares(quick, workers), strict=True)
+        first = {test for test in items if _server(test) == "real"}.union(slow)
+        early, late = ([test for test in items if (test in first) == chosen] for chosen in (True, False))
+        early.sort(key=_server, reverse=True)  # so one worker starts the real server, which costs most
+        shares = zip(_shares(early, workers), _shares(late, workers), strict=True)
         items[:] = [test for share in shares for part in share for test in part]
 
 
-def _each_way_once(items: list[pytest.Item]) -> list[pytest.Item]:
-    """What is tried on both servers, polling and watching, runs once on each: watching on the real one."""
+def _once(items: list[pytest.Item]) -> list[pytest.Item]:
+    """What is for both servers runs on the real one; if it polls, and another watches, on the embedded."""
     if ALL_CASES or not assets():
         return items
-    names = {test.nodeid for test in items}
-    twice = {name for name in names if "[embedded-" in name and name.replace("[embedded-", "[real-") in names}
-    left_out = {name for name in twice if "watching" in name.partition("[")[2]}
-    left_out |= {
-        name.replace("[embedded-", "[real-") for name in twice if "polling" in name.partition("[")[2]
-    }
+    on_real = {test.nodeid for test in items if _server(test) == "real"}
+    left_out = set[str]()
+    for test in items:
+        twin = test.nodeid.replace("[embedded", "[real")
+        on_both = getattr(getattr(test, "module", None), "ON_BOTH_SERVERS", False)
+        if twin in on_real and twin != test.nodeid and not on_both:
+            left_out.add(twin if "polling" in twin else test.nodeid)
     return [test for test in items if test.nodeid not in left_out]
 
 
@@ -105,9 +107,10 @@ def _shares(tests: list[pytest.Item], workers: int) -> Iterator[list[pytest.Item
         yield tests[len(tests) * i // workers : len(tests) * (i + 1) // workers]
 
 
-def _needs_server(test: pytest.Item) -> bool:
+def _server(test: pytest.Item) -> str:
+    """The API server that the fixture `servers` gives to a test, if it has that."""
     call = getattr(test, "callspec", None)
-    return call is not None and "servers" in call.params
+    return str(call.params.get("servers", "")) if call else ""
 
 
 class Durations:
@@ -213,28 +216,16 @@ def embedded(folder: Path, nodes: int = 0) -> Iterator[Cluster]:
     with minicluster("--nodes", str(nodes)) as url:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(EMBEDDED_KUBECONFIG.format(url=url))
-        with behind_proxy(url, kubeconfig, folder) as cluster:
-            yield cluster
+        with kubectl_proxy(url, kubeconfig) as proxy, http_client(url) as api:
+            yield Cluster(url, proxy, kubeconfig, folder, api)
 
 
 @contextmanager
 def real(folder: Path) -> Iterator[Cluster]:
     if assets() is None:
         pytest.skip(NO_REAL_ONE)
-    with (
-        apiserver(folder) as server,
-        behind_proxy(server.url, server.kubeconfig, folder) as cluster,
-    ):
-        yield replace(cluster, kubeconfig_for=server.kubeconfig_for)
-
-
-@contextmanager
-def behind_proxy(server: str, kubeconfig: Path, folder: Path) -> Iterator[Cluster]:
-    with (
-        kubectl_proxy(server, kubeconfig) as proxy,
-        http_client(proxy) as api,
-    ):
-        yield Cluster(server, proxy, kubeconfig, folder, api)
+    with apiserver(folder) as server, kubectl_proxy(server.url, server.kubeconfig) as proxy:
+        yield Cluster(server.url, proxy, server.kubeconfig, folder, server.http, server.kubeconfig_for)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import json
 import pytest
 from cluster import Cluster
 
+ON_BOTH_SERVERS = True
+
 PODS = "/api/v1/namespaces/default/pods"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

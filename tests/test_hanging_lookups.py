@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
+from all_cases import ALL_CASES
 from cluster import Cluster, Json, RunningPoller, eventually
 from faults import ALWAYS, Fault, FaultyProxy, faulty, hold
 from service.test_lookups import beside_pods_of_some_namespaces, owned_by
@@ -44,50 +45,56 @@ def add_simple_pod(
     cluster.add_pod(name, scheduler, priorityClassName=priority, topologySpreadConstraints=constraints)
 
 
-def add_preemptor(cluster: Cluster) -> None:
+def add_preemptor(cluster: Cluster, name: str = "needy") -> None:
     cluster.add_node("n2", cpu="1")
     cluster.add_pod("victim", requests={"cpu": "1"}, nodeName="n2", terminationGracePeriodSeconds=0)
-    cluster.add_pod("needy", requests={"cpu": "1"}, nodeSelector={"kubernetes.io/hostname": "n2"}, **VIP)
+    cluster.add_pod(name, requests={"cpu": "1"}, nodeSelector={"kubernetes.io/hostname": "n2"}, **VIP)
 
 
 VIP: Json = {"priorityClassName": "high", "topologySpreadConstraints": [OWN_CONSTRAINT]}
 
 
-def add_pod_with_claim(cluster: Cluster) -> None:
-    Volumes(cluster).add_bound("data", "n1")
-    cluster.add_pod("needy", volumes=uses("data"), priorityClassName="low")
+def add_pod_with_claim(cluster: Cluster, name: str = "needy") -> None:
+    Volumes(cluster).add_bound(f"of-{name}", "n1")
+    cluster.add_pod(name, volumes=uses(f"of-{name}"), priorityClassName="low")
+
+
+def add_pod_with_services(cluster: Cluster, name: str = "needy") -> None:
+    cluster.add_pod(name, priorityClassName="low")
+
+
+def add_pod_with_controller(cluster: Cluster, name: str) -> None:
+    cluster.add_pod(name, metadata=owned_by(f"of-{name}"), priorityClassName="low")
+
+
+def add_pod_beside_others(cluster: Cluster, name: str) -> None:
+    cluster.add_pod(name, affinity=beside_pods_of_some_namespaces(), priorityClassName="low")
+
+
+def add_pod_in_group(cluster: Cluster, name: str) -> None:
+    cluster.add_pod(name, metadata=GROUP_LABEL, priorityClassName="low")
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """path: the regex of the requests that hang. add: adds the pod `needy`, which needs the answer."""
+    """path: the regex of the requests that hang. add: adds a pod with a name, which needs the answer."""
 
     path: str
-    add: Callable[[Cluster], object]
+    add: Callable[..., None]
 
 
 LOOKUPS = {
-    "services": Lookup(
-        r"/services\?(?!.*watch=1)", lambda cluster: cluster.add_pod("needy", priorityClassName="low")
-    ),
-    "controller": Lookup(
-        "/replicasets/",
-        lambda cluster: cluster.add_pod("needy", metadata=owned_by("of-needy"), priorityClassName="low"),
-    ),
-    "namespaces": Lookup(
-        r"/namespaces\?",
-        lambda cluster: cluster.add_pod(
-            "needy", affinity=beside_pods_of_some_namespaces(), priorityClassName="low"
-        ),
-    ),
-    "group": Lookup(
-        "/podgroups/",
-        lambda cluster: cluster.add_pod("needy", metadata=GROUP_LABEL, priorityClassName="low"),
-    ),
+    "services": Lookup(r"/services\?(?!.*watch=1)", add_pod_with_services),
+    "controller": Lookup("/replicasets/", add_pod_with_controller),
+    "namespaces": Lookup(r"/namespaces\?", add_pod_beside_others),
+    "group": Lookup("/podgroups/", add_pod_in_group),
     "budgets": Lookup("/poddisruptionbudgets", add_preemptor),
     "claims": Lookup(r"/persistentvolumeclaims\?(?!.*watch=1)", add_pod_with_claim),
     "disks": Lookup(r"/csinodes\?(?!.*watch=1)", add_pod_with_claim),
 }
+
+TOGETHER = [["services", "namespaces", "budgets", "claims"], ["controller", "group", "disks"]]
+"""Sets in which no lookup follows another: controllers are asked for after services, disks after claims."""
 
 
 @contextmanager
@@ -111,25 +118,27 @@ def has_asked(between: FaultyProxy, what: str) -> None:
 def one_node(priorities: Cluster) -> Iterator[Cluster]:
     priorities.add_node("n1")
     yield priorities
-    for each in ("needy", "web-0", "web-1", "web-2", "web-3"):
-        priorities.api.delete(f"/api/v1/namespaces/default/pods/{each}", params={"gracePeriodSeconds": "0"})
+    priorities.clear()  # pods first, then what they use
     Volumes(priorities).clear()
 
 
 @HOWS
-@pytest.mark.parametrize("kind", LOOKUPS)
-def test_only_the_pods_that_need_the_answer_wait(one_node: Cluster, kind: str, how: list[str]) -> None:
-    lookup = LOOKUPS[kind]
-    lookup.add(one_node)
-    with hanging(one_node, lookup.path, *how) as (poller, between, go_on):
-        has_asked(between, lookup.path)
-        for i in range(3):  # also while the first lookup hangs, and when it is made again
+@pytest.mark.parametrize("kinds", [*TOGETHER, *([kind] for kind in LOOKUPS if ALL_CASES)], ids=" ".join)
+def test_only_the_pods_that_need_an_answer_wait(one_node: Cluster, kinds: list[str], how: list[str]) -> None:
+    paths = [LOOKUPS[kind].path for kind in kinds]
+    for kind in kinds:
+        LOOKUPS[kind].add(one_node, f"needy-{kind}")
+    with hanging(one_node, "|".join(paths), *how) as (poller, between, go_on):
+        for path in paths:
+            has_asked(between, path)
+        for i in range(3):  # also while the first lookups hang, and when they are made again
             add_simple_pod(one_node, f"web-{i}")
             poller.says(f"default/web-{i} is bound to n1", SOON)
             time.sleep(1)
-        assert "default/needy is bound" not in poller.said
+        assert not re.search("default/needy-.* is bound", poller.said)
         go_on.set()
-        poller.says("default/needy is bound")
+        for kind in kinds:
+            poller.says(f"default/needy-{kind} is bound")
 
 
 @HOWS
@@ -147,7 +156,7 @@ def test_a_pod_that_preempts_none_does_not_wait_for_disruption_budgets(
 @pytest.mark.parametrize(
     ("resource", "add", "said"),
     [
-        ("services", LOOKUPS["services"].add, "services can't be watched, so they are listed"),
+        ("services", add_pod_with_services, "services can't be watched, so they are listed"),
         ("csinodes", add_pod_with_claim, "default/needy: volumes can't be read: WATCH "),
     ],
     ids=["services", "disks"],
@@ -167,7 +176,7 @@ def test_a_watch_that_never_opens(
 @HOWS
 def test_what_is_waited_for_is_said(one_node: Cluster, how: list[str]) -> None:
     lookup = LOOKUPS["services"]
-    lookup.add(one_node)
+    lookup.add(one_node, "needy")
     with hanging(one_node, lookup.path, *how) as (poller, between, _):
         has_asked(between, lookup.path)
 
@@ -184,7 +193,7 @@ def test_what_is_waited_for_is_said(one_node: Cluster, how: list[str]) -> None:
 @pytest.mark.parametrize("kind", ["services", "claims"])
 def test_a_signal_ends_poller_while_a_lookup_hangs(one_node: Cluster, kind: str, how: list[str]) -> None:
     lookup = LOOKUPS[kind]
-    lookup.add(one_node)
+    lookup.add(one_node, "needy")
     with hanging(one_node, lookup.path, *how) as (poller, between, _):
         has_asked(between, lookup.path)
         began = time.monotonic()
@@ -197,7 +206,7 @@ def test_a_signal_ends_poller_while_a_lookup_hangs(one_node: Cluster, kind: str,
 @pytest.mark.parametrize("kind", ["services", "claims"])
 def test_once_waits_for_lookups_until_they_fail(one_node: Cluster, kind: str) -> None:
     lookup = LOOKUPS[kind]
-    lookup.add(one_node)
+    lookup.add(one_node, "needy")
     add_simple_pod(one_node, "web-0")
     with faulty(one_node.proxy, Fault("GET", lookup.path, hold(threading.Event()), ALWAYS)) as between:
         done = one_node.poller(proxy=between.url)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from all_cases import ALL_CASES
 from cluster import Cluster
 from device_objects import API, CLAIMS, DRIVER, Devices, uses, uses_template
 from faults import Answer, Effect, Exchange, Fault, faulty
@@ -14,7 +15,8 @@ ON_ONE_SERVER = True
 WITHIN = 60
 """Seconds; what is waited for takes far fewer."""
 
-WATCHING = pytest.mark.parametrize("options", [[], ["--watch"]], ids=["polling", "watching"])
+HOWS = {"watching": ["--watch"], **({"polling": []} if ALL_CASES else {})}
+WATCHING = pytest.mark.parametrize("options", HOWS.values(), ids=HOWS)
 
 
 @pytest.fixture

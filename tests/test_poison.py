@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from canned import canned
 from kube.test_lease import Machine
-from poisoned_cluster import WAYS, Json, around, node, place, pod
+from poisoned_cluster import WAYS, Json, around, node, one_way, place, pod
 from poisons import POISONS, odd_ones, poisoned, whole
 
 from lib.kube import objects
@@ -43,7 +43,7 @@ def test_pods(caplog: pytest.LogCaptureFixture, node_name: str, by_watch: bool) 
     spec = {"nodeName": node_name} if node_name else {}
     for top in ("metadata", "spec", "status"):
         for field in full[top]:
-            cluster["pods"] += odd_pods((top, field), **spec)
+            cluster["pods"] += odd_pods((top, field), **spec)[one_way(by_watch)]
     place(cluster, caplog, by_watch=by_watch, dry_run=True)
 
 
@@ -53,7 +53,8 @@ def test_nodes(caplog: pytest.LogCaptureFixture, by_watch: bool) -> None:
     status = {**full["status"], **plain["status"]}
     metadata = {**full["metadata"], "deletionTimestamp": None, "labels": plain["metadata"]["labels"]}
     cluster = around()
-    cluster["nodes"] += odd_ones({"metadata": metadata, "spec": full["spec"], "status": status})
+    odd = odd_ones({"metadata": metadata, "spec": full["spec"], "status": status})
+    cluster["nodes"] += odd[one_way(by_watch)]
     place(cluster, caplog, by_watch=by_watch, dry_run=True)
 
 
@@ -62,7 +63,7 @@ def test_nodes(caplog: pytest.LogCaptureFixture, by_watch: bool) -> None:
 def test_what_is_listed(caplog: pytest.LogCaptureFixture, kind: type, by_watch: bool) -> None:
     resource = f"{kind.__name__.lower()}s"
     cluster = around()
-    cluster[resource] += odd_ones(whole(kind), namespace="default")
+    cluster[resource] += odd_ones(whole(kind), namespace="default")[one_way(by_watch)]
     place(cluster, caplog, by_watch=by_watch, dry_run=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from canned import KINDS, STORAGE
-from poisoned_cluster import NODES, WAYS, Json, around, node, place, pod
+from poisoned_cluster import NODES, WAYS, Json, around, node, one_way, place, pod
 from poisons import odd_ones, whole
 from storage import BIND_COMPLETED, uses
 
@@ -61,7 +61,7 @@ def around_with_storage() -> Objects:
     return cluster
 
 
-def odd_claims() -> Objects:
+def odd_claims(part: slice) -> Objects:
     full = whole(storage.PersistentVolumeClaim)
     waits = {**full, "spec": {**full["spec"], "storageClassName": "local", "volumeName": ""}}
     metadata = {**full["metadata"], "annotations": {BIND_COMPLETED: "yes"}}
@@ -69,25 +69,26 @@ def odd_claims() -> Objects:
     # Of the second, only what the first has not.
     odd = odd_ones(waits, namespace="default") + odd_ones(has, ("metadata", "annotations"), "default")
     odd += odd_ones(has, ("spec", "volumeName"), "default")
-    return {"persistentvolumeclaims": odd}
+    return {"persistentvolumeclaims": odd[part]}
 
 
-def odd_volumes() -> Objects:
+def odd_volumes(part: slice) -> Objects:
     """Free ones, that may be had by whoever asks for one; and those that a claim says that it has."""
     full = whole(storage.PersistentVolume)
     like = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
     free = {**full, "spec": {**full["spec"], **like, "claimRef": None}, "status": {"phase": "Available"}}
     has = {**full, "spec": {**full["spec"], **like, "csi": {"driver": DRIVER, "volumeHandle": "x"}}}
     odd = odd_ones(free) + odd_ones(has, ("spec", "claimRef")) + odd_ones(has, ("spec", "csi"))
+    odd = odd[part]
     claims = [claim(f"of-{name}", volume=name) for name in names_of(odd)]
     return {"persistentvolumes": odd, "persistentvolumeclaims": claims}
 
 
-def odd_others() -> Objects:
+def odd_others(part: slice) -> Objects:
     """Classes, with claims of them; CSINodes, with nodes of their names; and what drivers say."""
-    classes = odd_ones({**whole(storage.StorageClass), "volumeBindingMode": "WaitForFirstConsumer"})
+    classes = odd_ones({**whole(storage.StorageClass), "volumeBindingMode": "WaitForFirstConsumer"})[part]
     driver = {"name": DRIVER, "allocatable": {"count": 1}}
-    csi_nodes = odd_ones({**whole(storage.CSINode), "spec": {"drivers": [driver]}})
+    csi_nodes = odd_ones({**whole(storage.CSINode), "spec": {"drivers": [driver]}})[part]
     capacity = {**whole(storage.CSIStorageCapacity), "storageClassName": "made"}
     where = {"attacher": DRIVER, "nodeName": "n1", "source": {"persistentVolumeName": "has-1"}}
     return {
@@ -95,9 +96,9 @@ def odd_others() -> Objects:
         "persistentvolumeclaims": [claim(f"of-{name}", name) for name in names_of(classes)],
         "csinodes": csi_nodes,
         "nodes": [node(name) for name in names_of(csi_nodes)],
-        "csidrivers": odd_ones(whole(storage.CSIDriver)),
-        "csistoragecapacities": odd_ones(capacity, namespace="default"),
-        "volumeattachments": odd_ones({**whole(storage.VolumeAttachment), "spec": where}),
+        "csidrivers": odd_ones(whole(storage.CSIDriver))[part],
+        "csistoragecapacities": odd_ones(capacity, namespace="default")[part],
+        "volumeattachments": odd_ones({**whole(storage.VolumeAttachment), "spec": where})[part],
     }
 
 
@@ -111,7 +112,7 @@ def names_of(bodies: list[Any]) -> list[str]:
 @pytest.mark.parametrize("odd", [odd_claims, odd_volumes, odd_others])
 def test_storage(caplog: pytest.LogCaptureFixture, odd: Any, by_watch: bool) -> None:
     cluster = around_with_storage()
-    for resource, bodies in odd().items():
+    for resource, bodies in odd(one_way(by_watch)).items():
         # They come first, so that they are known when a pod is placed.
         cluster[resource] = bodies + cluster[resource]
         if resource == "persistentvolumeclaims":

@@ -76,7 +76,7 @@ def test_a_pod_that_is_made_smaller_in_place_gives_its_room_when_its_kubelet_has
 @pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 def test_pods_that_need_not_be_tried_cost_one_list_a_tick(cluster: Cluster) -> None:
     cluster.add_node("n1")
-    for i in range(100):
+    for i in range(20):
         cluster.add_pod(f"big-{i:02}", requests={"cpu": "64"})
     versions: list[str] = []  # one for each list of the pods that wait: of the cluster's last write
 
@@ -90,8 +90,8 @@ def test_pods_that_need_not_be_tried_cost_one_list_a_tick(cluster: Cluster) -> N
         faulty(cluster.proxy, noting) as between,
         cluster.running_poller(*arguments, proxy=between.url) as poller,
     ):
-        poller.says("queue: 100 unschedulable")
-        eventually(lambda: len(cluster.events("FailedScheduling")) == 100)
+        poller.says("queue: 20 unschedulable")
+        eventually(lambda: len(cluster.events("FailedScheduling")) == 20)
         eventually(lambda: all("conditions" in each["status"] for each in cluster.pods().values()))
         written = len(versions)
         eventually(lambda: len(versions) >= written + 3)  # what was written has been seen

@@ -30,11 +30,11 @@ WATCHING = pytest.mark.parametrize("options", [[], ["--watch"]], ids=["polling",
 
 
 def test_a_local_volume_draws_its_pod_to_its_node(cluster: Cluster, volumes: Volumes) -> None:
-    for i in range(20):
+    for i in range(6):
         volumes.add_bound(f"data-{i}", "n2")
         cluster.add_pod(f"web-{i}", volumes=uses(f"data-{i}"))
     cluster.poller()
-    assert cluster.placement() == {f"web-{i}": "n2" for i in range(20)}
+    assert cluster.placement() == {f"web-{i}": "n2" for i in range(6)}
 
 
 def test_two_pods_that_race_for_two_volumes_get_one_each(cluster: Cluster, volumes: Volumes) -> None:

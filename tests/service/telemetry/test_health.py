@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
 from cluster import Cluster, RunningPoller, eventually, http_client
 from faults import ALWAYS, Fault, faulty, hold
 
@@ -78,7 +77,8 @@ def proxy_process(cluster: Cluster, socket: Path) -> Iterator["subprocess.Popen[
 def readyz(poller: RunningPoller) -> str:
     """Why a poller isn't ready; or "ok"."""
     (url,) = re.findall(r"/metrics at (http://\S+)", poller.said)
-    return httpx.get(f"{url}/readyz", trust_env=False, timeout=60).text
+    with http_client(url) as client:
+        return client.get("/readyz").text
 
 
 def test_a_frozen_server_is_told_of_from_its_last_good_answer(cluster: Cluster, tmp_path: Path) -> None:

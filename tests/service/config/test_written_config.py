@@ -42,7 +42,7 @@ def writes_alike(folder: Path, case: dict[str, Any]) -> None:
                     expected.pop("ignoredResources", None)
                 assert comparable(each["args"]) == comparable(expected)
     file = folder / "written.yaml"
-    file.write_text(yaml.safe_dump(used))
+    file.write_text(yaml.dump(used, Dumper=yaml.CSafeDumper))
     again = profiles_for(load_config(file), Asked(), Handle())
     for profile, other in zip(profiles, again, strict=True):
         assert profile.scheduler_name == other.scheduler_name

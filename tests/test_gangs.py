@@ -1,8 +1,8 @@
 """Kubernetes' own gangs: pods that name a PodGroup of scheduling.k8s.io in `spec.schedulingGroup`.
 
-Each scenario is played to poller and, where it is, to kube-scheduler, on a real kube-apiserver with the gates
-on: with both, the same pods get a node, and the same ones are said to be unschedulable. The embedded server
-serves poller alike.
+Each scenario is played to poller and, with POLLER_ALL_CASES=1, to kube-scheduler, on a real kube-apiserver
+with the gates on: with both, the same pods get a node, and the same ones are said to be unschedulable. The
+embedded server serves poller alike.
 """
 
 import json
@@ -28,7 +28,7 @@ POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 GONE = ("deletionTimestamp",)
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
-PLAYED = ["poller, embedded", "poller --watch", "kube-scheduler", *["poller"] * ALL_CASES]
+PLAYED = ["poller, embedded", "poller --watch", *["kube-scheduler", "poller"] * ALL_CASES]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from all_cases import ALL_CASES
 from cluster import ONE_SERVER, Cluster, Json, eventually
 from poisons import MISSING, places, with_value
 from storage import Volumes, uses
@@ -18,6 +19,9 @@ from storage import Volumes, uses
 pytestmark = pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 
 HEALTHY = 50
+
+RUNNING, WAITING = (slice(0, None, 2), slice(1, None, 2)) if not ALL_CASES else (slice(None), slice(None))
+"""Of the odd pods, those that run, and those that wait."""
 
 VALUES: dict[type, list[Any]] = {
     str: ["\x1b[2J\r\nforged", "../../secrets/x", "9" * 5000, MISSING],
@@ -166,13 +170,13 @@ NAMED_BY_PODS = {
 PODS_PATH = f"{CORE}/{DEFAULT}/pods"
 
 
-def odd_ones(body: Json, name: str) -> Iterator[Json]:
+def odd_ones(body: Json, name: str, part: slice = slice(None)) -> Iterator[Json]:
     """The object itself, and with each value in each place, under names of their own."""
     odd = [body]
     for path in places(body):
         found = reduce(lambda inner, key: inner[key], path, body)
         odd += [with_value(body, path, value) for value in VALUES[type(found)]]
-    for number, each in enumerate(odd):
+    for number, each in [*enumerate(odd)][part]:
         yield {**each, "metadata": {**each.get("metadata", {}), "name": f"{name}-{number}"}}
 
 
@@ -196,9 +200,9 @@ def create(cluster: Cluster, path: str, bodies: Iterator[Json]) -> list[str]:
     return names
 
 
-def odd_pods(node_name: str = "") -> Iterator[Json]:
-    for part, body in PODS.items():
-        for odd in odd_ones(body, f"odd-{part}{node_name}"):
+def odd_pods(part: slice, node_name: str = "") -> Iterator[Json]:
+    for what, body in PODS.items():
+        for odd in odd_ones(body, f"odd-{what}{node_name}", part):
             spec = odd.get("spec", {})
             if isinstance(spec, dict):
                 where = {"nodeName": node_name} if node_name else {}
@@ -236,8 +240,8 @@ def fill(cluster: Cluster) -> set[str]:
     """Have all that is odd in the cluster; the names of the pods that wait."""
     for number in range(3):
         cluster.add_node(f"n{number}", cpu="1000", pods="10000", **{"example.com/thing": "1000"})
-    create(cluster, PODS_PATH, odd_pods("n1"))
-    waiting = create(cluster, PODS_PATH, odd_pods())
+    create(cluster, PODS_PATH, odd_pods(RUNNING, "n1"))
+    waiting = create(cluster, PODS_PATH, odd_pods(WAITING))
     for path, body in OTHERS.items():
         resource = path.rsplit("/", 1)[1]
         names = create(cluster, path, odd_ones(body, f"odd-{resource}"))

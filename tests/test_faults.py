@@ -9,7 +9,6 @@ from random import Random
 
 import httpx
 import pytest
-from cluster import http_client
 from faults import ALWAYS, Fault, answer, change_json, cut_answer, delay, faulty, hold, lose_answer, refuse
 
 from scripts.servers.faulty_proxy import running
@@ -60,7 +59,7 @@ def upstream() -> Iterator[Upstream]:
 
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
-    with http_client("") as client:
+    with httpx.Client(timeout=60, trust_env=False, verify=False) as client:
         yield client
 
 

@@ -148,31 +148,26 @@ def test_one_pods_failing_write_does_not_stop_the_others(one_pod: Cluster) -> No
 # --- answers that are none ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("effect", "said"),
-    [
-        (answer(200, HTML), "GET /api/v1/pods: the response is not a Kubernetes object"),
-        (
-            answer(404, HTML, {"Content-Type": "text/html"}),
-            "GET /api/v1/pods: 404 Not Found (text/html: '<html>",
-        ),
-        (answer(200, '{"hello": "world"}'), "GET /api/v1/pods: the response is not a Kubernetes object"),
-        (answer(200, "[1, 2]"), "GET /api/v1/pods: the response is not a Kubernetes object"),
-        (
-            answer(200, '{"kind":"NodeList","metadata":{},"items":[]}'),
-            "GET /api/v1/pods: expected a PodList, got",
-        ),
-        (
-            answer(200, '{"kind":"PodList","metadata":{},"items":7}'),
-            "the response is not a Kub",
-        ),
-        (cut_answer(30, honest_length=True), "GET /api/v1/pods: the response is not a Kubernetes object"),
-        (answer(302, "", {"Location": "/login"}), "GET /api/v1/pods: 302 Found"),
-    ],
-)
-def test_what_is_no_answer_skips_the_tick_and_loses_nothing(
-    one_pod: Cluster, effect: Effect, said: str
-) -> None:
+NO_ANSWERS = [
+    (answer(200, HTML), "GET /api/v1/pods: the response is not a Kubernetes object"),
+    (
+        answer(404, HTML, {"Content-Type": "text/html"}),
+        "GET /api/v1/pods: 404 Not Found (text/html: '<html>",
+    ),
+    (answer(200, '{"hello": "world"}'), "GET /api/v1/pods: the response is not a Kubernetes object"),
+    (answer(200, "[1, 2]"), "GET /api/v1/pods: the response is not a Kubernetes object"),
+    (
+        answer(200, '{"kind":"NodeList","metadata":{},"items":[]}'),
+        "GET /api/v1/pods: expected a PodList, got",
+    ),
+    (answer(200, '{"kind":"PodList","metadata":{},"items":7}'), "the response is not a Kub"),
+    (cut_answer(30, honest_length=True), "GET /api/v1/pods: the response is not a Kubernetes object"),
+    (answer(302, "", {"Location": "/login"}), "GET /api/v1/pods: 302 Found"),
+]
+
+
+@pytest.mark.parametrize(("effect", "said"), NO_ANSWERS)
+def test_what_is_no_answer_is_named(one_pod: Cluster, effect: Effect, said: str) -> None:
     with faulty(one_pod.proxy, Fault("GET", PODS, effect, ALWAYS)) as between:
         done = one_pod.poller(proxy=between.url)
     assert done.returncode == 1
@@ -180,12 +175,18 @@ def test_what_is_no_answer_skips_the_tick_and_loses_nothing(
     assert len(lines) == 3, done.stderr
     assert said in lines[1]
 
+
+@pytest.mark.parametrize("part", range(3))  # after each, poller waits longer
+def test_what_is_no_answer_skips_the_tick_and_loses_nothing(one_pod: Cluster, part: int) -> None:
+    faults = [Fault("GET", PODS, effect) for effect, _ in NO_ANSWERS[part::3]]
     with (
-        faulty(one_pod.proxy, Fault("GET", PODS, effect)) as between,
+        faulty(one_pod.proxy, *faults) as between,
         one_pod.running_poller(proxy=between.url) as poller,
     ):
         poller.says("the API server is back")
         poller.says("default/web is bound to n1")
+    asked = [path for _, path in between.requests if re.search(PODS, path)]
+    assert len(asked) > len(faults)
 
 
 def test_a_list_that_never_ends_is_no_list(one_pod: Cluster) -> None:

@@ -72,16 +72,14 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow tests out, or give each worker some first: at the end nobody waits for a long one."""
     named = set(SLOW_TESTS.read_text().splitlines())
-    slow = [test for test in items if test.nodeid in named or test.nodeid.split("::")[0] in named]
+    slow = {test for test in items if _server(test) or {test.nodeid, test.nodeid.split("::")[0]} & named}
     if config.getoption("--quick"):
-        left_out = {*slow, *filter(_server, items)}
-        config.hook.pytest_deselected(items=[*left_out])
-        items[:] = [test for test in items if test not in left_out]
+        config.hook.pytest_deselected(items=[*slow])
+        items[:] = [test for test in items if test not in slow]
         return
     items[:] = _once(items)
     if workers := getattr(config, "workerinput", {}).get("workercount"):
-        first = {test for test in items if _server(test) == "real"}.union(slow)
-        early, late = ([test for test in items if (test in first) == chosen] for chosen in (True, False))
+        early, late = ([test for test in items if (test in slow) == chosen] for chosen in (True, False))
         early.sort(key=_server, reverse=True)  # so one worker starts the real server, which costs most
         shares = zip(_shares(early, workers), _shares(late, workers), strict=True)
         items[:] = [test for share in shares for part in share for test in part]

@@ -4,6 +4,8 @@ The first is a Head. Then come the objects that there are when it begins, each a
 what happens. A recording that wasn't killed ends with END.
 """
 
+from typing import Generic, TypeVar
+
 import msgspec
 
 from lib.kube.objects import Json, Object, Pod
@@ -37,10 +39,10 @@ class Head(msgspec.Struct):
     anonymous: bool = False
 
 
-NOTHING = msgspec.Raw()
+T = TypeVar("T")
 
 
-class Line(msgspec.Struct, omit_defaults=True):
+class Line(msgspec.Struct, Generic[T], omit_defaults=True):
     """Another line.
 
     at: seconds since the recording began. time: of BEGIN, the time then. seconds: how long nothing was seen
@@ -49,7 +51,7 @@ class Line(msgspec.Struct, omit_defaults=True):
 
     at: float
     event: str
-    object: msgspec.Raw = NOTHING
+    object: T | None = None
     time: str = ""
     seconds: float = 0.0
     why: str = ""

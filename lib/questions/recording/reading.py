@@ -4,10 +4,12 @@ A folder of recordings, as `record --keep` writes one, is read as one recording.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,11 @@ import msgspec
 
 from lib.kube.bounded_files import unpacking
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import UNREADABLE, Node, Object, Pod
+from lib.kube.objects import Node, Object, Pod, decode_hook
 from lib.kube.store import key_of
 from lib.questions.durations import in_words
 from lib.questions.errors import QuestionError, file_errors
-from lib.questions.files import DECODERS
+from lib.questions.files import KINDS
 from lib.questions.recording.lines import (
     ADDED,
     BEGIN,
@@ -46,9 +48,14 @@ class _Kind(msgspec.Struct):
     kind: str = ""
 
 
+class _OfKind(msgspec.Struct):
+    object: _Kind
+
+
 _head = msgspec.json.Decoder(Head)
-_line = msgspec.json.Decoder(Line)
-_kind = msgspec.json.Decoder(_Kind)
+_any_kind: Any = reduce(or_, KINDS.values())
+_line = msgspec.json.Decoder(Line[_any_kind], dec_hook=decode_hook)
+_of_kind = msgspec.json.Decoder(_OfKind)
 
 
 def is_recording(file: Path) -> bool:
@@ -111,17 +118,13 @@ class Reading:
             number = 0
             for number, line in enumerate(_lines(file), 1):
                 try:
-                    if number == 1:
-                        self._head(_head.decode(line))
-                    else:
-                        yield from self._take(_line.decode(line))
-                except ValueError as error:  # msgspec's errors, too
-                    what = (
-                        "is not a line of a recording"
-                        if number > 1
-                        else "is not the first line of a recording"
-                    )
-                    raise QuestionError(f"{file}:{number}: {what}: {error}") from error
+                    happened = self._take(_line.decode(line)) if number > 1 else self._head(line)
+                except (ValueError, RecursionError) as error:  # msgspec's errors, too
+                    what = f"is not {'a' if number > 1 else 'the first'} line of a recording"
+                    raise QuestionError(f"{file}:{number}: {what}: {_problem(line, error)}") from error
+                for happening in happened:
+                    yield happening
+                    self._know(happening[1])
             if not number and len(files) == 1:
                 raise QuestionError(f"{file}: is empty")
         if not self.has_begun:
@@ -148,12 +151,14 @@ class Reading:
             found.of(type(item)).append(item)
         return found
 
-    def _head(self, head: Head) -> None:
-        """The first line of a file."""
+    def _head(self, line: bytes) -> Iterable[Happening]:
+        """The first line of a file. ValueError when it can't be understood."""
+        head = _head.decode(line)
         if head.recording != VERSION:
             raise ValueError(f"its version is {head.recording}; this poller reads {VERSION}")
         self._begins(head.began)
         self._listed, self.has_ended = {}, False
+        return ()
 
     def _begins(self, text: str) -> None:
         """A file begins at this time."""
@@ -163,12 +168,13 @@ class Reading:
         else:
             self._offset = max((began - self.began) / timedelta(seconds=1), self.last_at)
 
-    def _take(self, line: Line) -> Iterator[Happening]:
+    def _take(self, line: Line[Object]) -> Iterable[Happening]:
         """Another line. ValueError when it can't be understood."""
         if line.event == BEGIN:
-            yield from self._begin(line)
-            return
-        at = self._offset + line.at
+            if line.time:
+                self._begins(line.time)
+            return self._begin(self._offset + line.at)
+        at, item = self._offset + line.at, line.object
         if self._listed is None:
             if at < self.last_at:
                 raise ValueError(f"it is of {at:g} s, before the line before, which is of {self.last_at:g} s")
@@ -177,32 +183,30 @@ class Reading:
             self._gap(Gap(max(0.0, at - line.seconds), at, line.why))
         elif line.event == END:
             self.has_ended = True
-        elif not line.object:
+        elif item is None:
             raise ValueError(f"{line.event} without an object")
+        elif not isinstance(item, NODE_OR_POD):
+            if not self.has_begun:
+                self.others.append(item)
+        elif self._listed is not None:
+            self._listed[key_of(item.metadata)] = item
         else:
-            item = _object_of(line.object)
-            if not isinstance(item, NODE_OR_POD):
-                if not self.has_begun:
-                    self.others.append(item)
-            elif self._listed is not None:
-                self._listed[key_of(item.metadata)] = item
-            else:
-                yield from self._change(at, line.event, item)
+            return ((at, self._change(line.event, item)),)
+        return ()
 
-    def _begin(self, line: Line) -> Iterator[Happening]:
+    def _begin(self, at: float) -> Iterable[Happening]:
         """All that there is was listed. In a folder's next file, what differs from before has happened."""
-        if line.time:
-            self._begins(line.time)
-        at, listed, self._listed = self._offset + line.at, self._listed or {}, None
+        listed, self._listed = self._listed or {}, None
         if self.has_begun and at - self.last_at > LATE:
             self._gap(Gap(self.last_at, at, "there is no recording of that time"))
         self.last_at = at
-        for key in [key for key in self.known if key not in listed]:
-            yield from self._change(at, DELETED, self.known[key])
+        changes = [self._change(DELETED, item) for key, item in self.known.items() if key not in listed]
         for key, item in listed.items():
             old = self.known.get(key)
             if not old or (old.metadata, old.spec, old.status) != (item.metadata, item.spec, item.status):
-                yield from self._change(at, ADDED, item)
+                changes.append(self._change(ADDED, item))
+        for change in changes:
+            yield at, change
         self.has_begun = True
 
     def _gap(self, gap: Gap) -> None:
@@ -213,15 +217,19 @@ class Reading:
             gap = Gap(min(last.began, gap.began), max(last.ended, gap.ended), longer.why)
         self.gaps.append(gap)
 
-    def _change(self, at: float, event: str, item: Node | Pod) -> Iterator[Happening]:
-        key = key_of(item.metadata)
-        before = self.known.get(key)
+    def _change(self, event: str, item: Node | Pod) -> Change[Any]:
+        before = self.known.get(key_of(item.metadata))
         if event == DELETED:
-            yield at, Change(Kind.DELETED, before or item, before)
+            return Change(Kind.DELETED, before or item, before)
+        return Change(Kind.MODIFIED if before else Kind.ADDED, item, before)
+
+    def _know(self, change: Change[Any]) -> None:
+        """Note in `known` that this has happened."""
+        key = key_of(change.object.metadata)
+        if change.kind == Kind.DELETED:
             self.known.pop(key, None)
         else:
-            yield at, Change(Kind.MODIFIED if before else Kind.ADDED, item, before)
-            self.known[key] = item
+            self.known[key] = change.object
 
 
 def _lines(file: Path) -> Iterator[bytes]:
@@ -231,14 +239,9 @@ def _lines(file: Path) -> Iterator[bytes]:
             yield line
 
 
-def _object_of(body: msgspec.Raw) -> Object:
-    """A line's object. ValueError when it is none."""
-    kind = _kind.decode(body).kind
-    decoder = DECODERS.get(kind)
-    if decoder is None:
-        raise ValueError(f"objects of kind {kind} aren't in recordings")
-    try:
-        found: Object = decoder.decode(body)
-    except UNREADABLE as error:
-        raise ValueError(str(error)) from error
-    return found
+def _problem(line: bytes, error: Exception) -> str:
+    """What is wrong with a line, in words."""
+    with suppress(ValueError, RecursionError):
+        if (kind := _of_kind.decode(line).object.kind) not in KINDS:
+            return f"objects of kind {kind} aren't in recordings"
+    return str(error)

@@ -130,7 +130,7 @@ class Recording:
     def _count(self, event: str, item: Object) -> None:
         self.counts[f"{type(item).__name__} {event}"] += 1
 
-    def _write(self, line: Head | Line) -> None:
+    def _write(self, line: Head | Line[msgspec.Raw]) -> None:
         with file_errors(self.file, CAN_BE_REPLAYED):
             self._out.write(msgspec.json.encode(line) + b"\n")
 

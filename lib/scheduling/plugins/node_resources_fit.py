@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from operator import and_
 from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
@@ -158,14 +159,16 @@ class NodeResourcesFit:
         if len(wanted) > MANY:  # too many to keep a list of all nodes for each
             Comparisons().add(PER_RESOURCE * len(wanted) * len(nodes))
             return [_rejection(node, wanted) for node in nodes]
-        lacking = [room <= 0 for room in nodes.values(pods_left)]
+        lacking = [[room <= 0 for room in nodes.values(pods_left)]]
         for name, needed in wanted.items():
-            left = nodes.values(amount_left, name)
-            lacking = [lacks or room < needed for lacks, room in zip(lacking, left, strict=True)]
-        if True not in lacking:
+            lacking.append([room < needed for room in nodes.values(amount_left, name)])
+        if not any(True in of_resource for of_resource in lacking):
             return [None] * len(nodes)
-        with_lacking = zip(nodes, lacking, strict=True)
-        return [_rejection(node, wanted) if lacks else None for node, lacks in with_lacking]
+        for name, needed in wanted.items():
+            lacking.append([room < needed for room in nodes.values(capacity, name)])
+        of_nodes = [*zip(*lacking, strict=True)]  # most nodes that lack something lack the same
+        found = {lacks: _rejection_of(lacks, [*wanted]) for lacks in {*of_nodes}}
+        return [found[lacks] for lacks in of_nodes]
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Sum up the pod's requests for scoring, with defaults for containers that request nothing.
@@ -230,12 +233,22 @@ def _without_devices(wanted: Mapping[str, int], served: Set[str], node: NodeInfo
 
 
 def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
-    lacks = [name for name, needed in wanted.items() if needed > amount_left(node, name)]
-    reasons = [TOO_MANY_PODS] if pods_left(node) <= 0 else []
+    lacking = [amount_left(node, name) < needed for name, needed in wanted.items()]
+    if pods_left(node) > 0 and True not in lacking:
+        return None
+    in_all = (capacity(node, name) < needed for name, needed in wanted.items())
+    return _rejection_of((pods_left(node) <= 0, *lacking, *in_all), [*wanted])
+
+
+def _rejection_of(lacking: Sequence[bool], names: Sequence[str]) -> Status | None:
+    """A node's status. lacking: whether it lacks pods, each resource now, and each if it were empty."""
+    of_left, of_all = lacking[1 : len(names) + 1], lacking[len(names) + 1 :]
+    lacks = [name for name, is_lacking in zip(names, of_left, strict=True) if is_lacking]
+    reasons = [TOO_MANY_PODS] if lacking[0] else []
     reasons += [INSUFFICIENT.format(name) for name in lacks]
     if not reasons:
         return None
-    if any(wanted[name] > capacity(node, name) for name in lacks):  # even an empty node hasn't that much
+    if any(map(and_, of_left, of_all)):  # even an empty node hasn't that much
         return unresolvable(*reasons)
     return Status(Code.UNSCHEDULABLE, tuple(reasons), lacks=frozenset(lacks))
 

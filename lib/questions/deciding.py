@@ -220,13 +220,13 @@ class Decider:
         False if a plugin isn't one of poller's: it may compare nodes.
         """
         spec, plugins = pod.spec, self.profile_of(pod).plugins
-        own = all(type(plugin).__module__.startswith("lib.scheduling.plugins.") for plugin in plugins)
         defaults = (plugin.default_constraints for plugin in plugins if isinstance(plugin, PodTopologySpread))
         constraints = (*spec.topology_spread_constraints, *chain.from_iterable(defaults))
         spreads = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
         by_others = spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity
         alone = group_of(pod) is None and not (spec.volumes and has_claims(pod))
         by_devices = spec.resource_claims or (self.cache.classes_by_resource and may_need_devices(pod))
+        own = _is_own(self.profile_of(pod))
         return own and alone and not (spreads or by_others or by_devices or self.gated(pod))
 
     def place_on(self, pod: Pod, node_name: str, *, preempts: bool = True) -> Decision:
@@ -286,6 +286,8 @@ class Decider:
         if key not in self._schedulers:
             profile = profile if preempts else _peaceful(profile)
             profile = replace(profile, percentage_of_nodes_to_score=100) if all_nodes else profile
+            if all_nodes and not preempts and _is_own(profile):  # nobody asks which node is the best
+                profile = replace(profile, weights={})
             random = Random(0) if all_nodes and not preempts else self._random  # noqa: S311  # for ties
             self._schedulers[key] = Scheduler(profile, random, in_full=all_nodes and preempts)
         return self._schedulers[key]
@@ -417,6 +419,11 @@ def _charged(budget: PodDisruptionBudget, pod: Pod, disruptions: int) -> PodDisr
         return budget
     allowed = max(budget.status.disruptions_allowed - disruptions, 0)
     return with_parts(budget, status={"disruptions_allowed": allowed})
+
+
+def _is_own(profile: Profile) -> bool:
+    """Whether all of its plugins are poller's."""
+    return all(type(plugin).__module__.startswith("lib.scheduling.plugins.") for plugin in profile.plugins)
 
 
 def _peaceful(profile: Profile) -> Profile:

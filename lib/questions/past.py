@@ -8,17 +8,15 @@ import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
 from itertools import permutations
 from math import ceil, floor, inf, log2
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Node, Pod, with_parts
+from lib.kube.objects import Node, Pod
 from lib.kube.store import key_of
+from lib.questions.alike import Kinds
 from lib.questions.deciding import Decider
 from lib.questions.durations import time_in, time_text
 from lib.questions.errors import CommandLineError, QuestionError
@@ -163,12 +161,8 @@ class _Asked:
 
     wait: Wait
     pod: Pod
-
-    @cached_property
-    def kind(self) -> bytes:
-        """The same for pods that only their names tell apart."""
-        no_name = {"name": "", "uid": "", "creation_timestamp": None, "finalizers": ()}
-        return msgspec.json.encode(with_parts(self.pod, metadata=no_name), enc_hook=int)
+    kind: bytes = b""
+    """The same for pods that are alike."""
 
 
 class AskingPast:
@@ -196,6 +190,7 @@ class AskingPast:
         try:
             self._read()
         finally:
+            gc.freeze()
             gc.enable()
         if not self._has_any:
             raise QuestionError(f"{file}: has no pods{where} up to then")
@@ -204,6 +199,11 @@ class AskingPast:
         self.answer = Past(self._reading.began, self._since, self._until, where, waits, self._quick, gaps)
         nodes = len(self.snapshot.of(Node)) or 1
         self._most_helped = min(MOST_TRIED, max(5, MOST_COMPARED // 30 // nodes))
+        empty = replace(self.snapshot, objects={**self.snapshot.objects, Node: [], Pod: []})
+        known = (*self.snapshot.of(Pod), *(change.object for _, change in self._changes))
+        kinds = Kinds(decider_of(empty), (pod for pod in known if isinstance(pod, Pod)))
+        for waiting in self._asked:
+            waiting.kind = kinds.kind(waiting.pod)
         self._plan = _times(self._asked, self._since, self._until, max(100, MOST_COMPARED // nodes))
         spans = [
             Span(max(waiting.wait.began, self._since), waiting.wait.ended, waiting.pod)

@@ -50,11 +50,15 @@ class PluginGroup:
         self.framework, self.depends_on = framework, depends_on
         profile = framework.profile
         names = {plugin.name for plugin in profile.plugins if _depends_on(plugin) == depends_on}
-        self.signers = [plugin for plugin in profile.with_point(SignPlugin) if plugin.name in names]
         self.pre_filters = [plugin for plugin in framework.pre_filters if plugin.name in names]
         self.filters = [runner for runner in framework.filters if runner.plugin.name in names]
         self.pre_scorers = [plugin for plugin in framework.pre_scorers if plugin.name in names]
         self.scorers = [scorer for scorer in framework.scorers if scorer.plugin.name in names]
+        plugins: list[Plugin] = [*self.pre_filters, *self.pre_scorers]
+        asked = {plugin.name for plugin in plugins}
+        asked |= {runner.plugin.name for runner in self.filters}
+        asked |= {scorer.plugin.name for scorer in self.scorers}
+        self.signers = [plugin for plugin in profile.with_point(SignPlugin) if plugin.name in asked]
         self.scored_resources = {
             resource
             for scorer in self.scorers

@@ -80,9 +80,11 @@ def tolerating(pod: Pod, toleration: Toleration) -> Pod:
     return with_parts(pod, spec={"tolerations": [*pod.spec.tolerations, toleration]})
 
 
-def without_required_terms(pod: Pod, which: str, terms: Collection[PodAffinityTerm]) -> Pod:
-    """The pod without some required terms of its `pod_affinity` or `pod_anti_affinity`."""
-    affinity: PodAffinity = getattr(pod.spec.affinity, which)
+def without_required_terms(pod: Pod, which: str, terms: Collection[PodAffinityTerm]) -> Pod | None:
+    """The pod without some required terms of its `pod_affinity` or `pod_anti_affinity`; None without any."""
+    affinity: PodAffinity | None = getattr(pod.spec.affinity, which)
+    if affinity is None:
+        return None
     has = affinity.required_during_scheduling_ignored_during_execution
     left = msgspec.structs.replace(
         affinity,
@@ -91,9 +93,11 @@ def without_required_terms(pod: Pod, which: str, terms: Collection[PodAffinityTe
     return with_parts(pod, spec={"affinity": msgspec.structs.replace(pod.spec.affinity, **{which: left})})
 
 
-def with_constraint(pod: Pod, which: int, **fields: object) -> Pod:
-    """The pod with one topology spread constraint replaced."""
+def with_constraint(pod: Pod, which: int, **fields: object) -> Pod | None:
+    """The pod with one topology spread constraint replaced; None if it has none with this index."""
     constraints = list(pod.spec.topology_spread_constraints)
+    if which >= len(constraints):
+        return None
     changed: TopologySpreadConstraint = msgspec.structs.replace(constraints[which], **fields)
     constraints[which] = changed
     return with_parts(pod, spec={"topology_spread_constraints": constraints})

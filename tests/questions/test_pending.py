@@ -214,3 +214,26 @@ def test_a_pod_that_waits_for_one_that_is_being_deleted_has_no_node_yet(poller: 
     found = poller("why", "--from", file, "-o", "json").json
     assert (found["would_be_placed"], found["causes"][0]["pods"]) == ([], ["default/high"])
     assert "default/low" in found["causes"][0]["first"]["leaving"]["n1"]
+
+
+def test_pods_of_one_controller_that_have_other_conditions(
+    poller: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A remedy for one pod changes nothing of a pod that never had the condition."""
+    of_web = made_by("web-1", app="web")
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    other = {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    labels = {"kubernetes.io/hostname": "n1"}
+    file = write(
+        tmp_path / "cluster.json",
+        {**a_node("n1", "4"), "metadata": {"name": "n1", "labels": labels}},
+        {**a_node("n2", "1"), "metadata": {"name": "n2", "labels": {"kubernetes.io/hostname": "n2"}}},
+        a_pod("first", "1", "n1", metadata=of_web),
+        a_pod("far", "2", metadata=of_web, affinity=far),
+        a_pod("spread", "2", metadata=of_web, topologySpreadConstraints=[{**other, **term}]),
+        a_pod("plain", "8", metadata=of_web),
+    )
+    helps = poller("why", "--from", file, "-o", "json").json["what_helps_most"]
+    assert any(found["changes"][0].startswith("without the required anti-affinity") for found in helps)
+    assert not caplog.records

@@ -2,6 +2,7 @@
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Set
+from functools import cached_property
 from typing import Any
 
 from lib.kube.objects import Pod
@@ -36,6 +37,11 @@ class SchedulingAttempt:
         """By node, why it doesn't fit."""
         self.decision: Decision | None = None
         """The decision, as soon as a node is picked."""
+
+    @cached_property
+    def nominated(self) -> Mapping[str, list[Pod]]:
+        """By node name, the pods nominated there for which this one leaves room."""
+        return self.cache.nominator.nominated_before(self.pod)
 
     def decide(self, outcome: Outcome, message: str, **more: Any) -> Decision:
         """The decision that ends this attempt. more: further fields of it."""

@@ -85,9 +85,7 @@ class Feasibility:
         enough = feasible_nodes_to_find(len(indexes), self._framework.profile.percentage_of_nodes_to_score)
         start = self._next_start % len(indexes) if indexes else 0
         if not (
-            attempt.allowed_nodes
-            or self._not_kept_filters - attempt.skipped
-            or cache.nominator.nominated_before(attempt.pod)
+            attempt.allowed_nodes or self._not_kept_filters - attempt.skipped or attempt.nominated
         ):  # only results that are kept count
             run = NodeSlice(cache, range(start, start + enough))
             if attempt.results.rejections(run).count(None) == enough:
@@ -111,13 +109,12 @@ class Feasibility:
 
     def _rejections(self, attempt: SchedulingAttempt, nodes: NodeSlice) -> list[Rejection | None]:
         """For each of these nodes, the first rejection; None if the node fits."""
-        pod, cache, skipped = attempt.pod, attempt.cache, attempt.skipped
+        pod, skipped = attempt.pod, attempt.skipped
         rejections = attempt.results.rejections(nodes)
         if filters := [runner for runner in self._not_kept.filters if runner.plugin.name not in skipped]:
             rejections = self._framework.run_filters(filters, rejections, attempt.state, pod, nodes)
-        nominated = cache.nominator.nominated_before(pod)
-        for i, node in enumerate(nodes if nominated else ()):
-            if others := nominated.get(node.name):
+        for i, node in enumerate(nodes if attempt.nominated else ()):
+            if others := attempt.nominated.get(node.name):
                 rejections[i] = self._kept_with_nominated_pods(attempt, node, others) or rejections[i]
         return rejections
 

@@ -53,9 +53,18 @@ class Nominator:
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
         """By node name, the other pods nominated there whose priority isn't lower than this pod's."""
-        if not self._by_node:
-            return {}
-        return {name: pods for name in self._by_node if (pods := self.nominated_before_on(name, pod))}
+        found = {}
+        if self._by_node:
+            key, priority = pod_key(pod), pod.spec.priority
+            for name, lives in self._by_node.items():  # without a call for each, as there may be thousands
+                before = [
+                    life.pod
+                    for life in lives.values()
+                    if life.pod.spec.priority >= priority and life.key != key
+                ]
+                if before:
+                    found[name] = before
+        return found
 
     def nominated_before_on(self, node_name: str, pod: Pod) -> list[Pod]:
         """The other pods nominated to a node whose priority isn't lower than this pod's."""

@@ -26,6 +26,10 @@ Answer = Victims | Rejection
 """The victims with which a pod fits on a node, or why there are none."""
 
 
+def _are_same(some: Sequence[Pod], others: Sequence[Pod]) -> bool:
+    return some is others or (len(some) == len(others) and all(map(is_, some, others)))
+
+
 class KeptForKind(Follower):
     """The results for one kind of pods."""
 
@@ -46,7 +50,7 @@ class KeptForKind(Follower):
         no filter can tell them apart beside the pods in the cluster. Beside such a nominated pod, one may.
         """
         before, kept = self._by_node.get(node_name, ((), None))
-        if kept is not None and len(nominated) == len(before) and all(map(is_, nominated, before)):
+        if kept is not None and _are_same(nominated, before):
             return kept
         answer = find(node_name)
         if not any(terms_of(pod) or has_volumes(pod) for pod in nominated):
@@ -59,7 +63,8 @@ class LeastHarm(Follower):
 
     def __init__(self, wanted: Collection[tuple[str, int]], priority: int) -> None:
         self._wanted, self._priority = wanted, priority
-        self._by_node: dict[str, Harm | None] = {}
+        self._by_node: dict[str, tuple[Sequence[Pod], Harm | None]] = {}
+        """By node name, the pods that were nominated to the node, and the bound."""
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Drop the bounds of nodes that have changed."""
@@ -67,13 +72,13 @@ class LeastHarm(Follower):
             self._by_node.pop(node.name, None)
         return True
 
-    def on(self, node: NodeInfo, nominated: Collection[Pod]) -> Harm | None:
+    def on(self, node: NodeInfo, nominated: Sequence[Pod]) -> Harm | None:
         """The bound for a node; None if no room can be made there. nominated: as in least_harm_for_room."""
-        if nominated:
-            return least_harm_for_room(node, self._wanted, self._priority, nominated)
-        if node.name not in self._by_node:
-            self._by_node[node.name] = least_harm_for_room(node, self._wanted, self._priority, ())
-        return self._by_node[node.name]
+        kept = self._by_node.get(node.name)
+        if kept is None or not _are_same(nominated, kept[0]):
+            bound = least_harm_for_room(node, self._wanted, self._priority, nominated)
+            kept = self._by_node[node.name] = nominated, bound
+        return kept[1]
 
 
 class KeptVictims:

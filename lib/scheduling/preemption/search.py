@@ -45,6 +45,7 @@ class VictimSearch:
         self.errors: dict[str, None] = {}
         """The errors of filters on nodes that were tried, each text once."""
         self._disruptions_left = cache.disruptions_left()
+        self._nominated = cache.nominator.nominated_before(pod)
 
     @cached_property
     def _by_harm(self) -> NodesByHarm:
@@ -67,7 +68,7 @@ class VictimSearch:
             if self._best_rank and self._best_rank < rank:
                 return self._best  # all others have higher bounds
             _, i = rank
-            if might_help(self._rejected.get(self._cache.node_list[i].name)) and self._may_be_best(i):
+            if self._may_be_best(i) and might_help(self._rejected.get(self._cache.node_list[i].name)):
                 if tries == FIRST_TRIES:
                     return None
                 tries += 1
@@ -79,8 +80,7 @@ class VictimSearch:
         if not self._least_harm:
             return True
         node = self._cache.node_list[i]
-        nominated = self._cache.nominator.nominated_before_on(node.name, self._pod)
-        bound = self._least_harm.on(node, nominated)
+        bound = self._least_harm.on(node, self._nominated.get(node.name, ()))
         return bound is not None and not (self._best_rank and self._best_rank < (bound, i))
 
     def best(self, enough: int) -> Victims | None:
@@ -116,9 +116,8 @@ class VictimSearch:
         None if a filter fails.
         """
         name = self._cache.node_list[i].name
-        nominated = self._cache.nominator.nominated_before_on(name, self._pod)
         try:
-            answer = self._kept.answer(name, nominated, self._try)
+            answer = self._kept.answer(name, self._nominated.get(name, ()), self._try)
         except NodeError as error:
             self.errors[str(error)] = None
             return None

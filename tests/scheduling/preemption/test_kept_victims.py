@@ -1,6 +1,7 @@
 """Pods alike share the victims found on each node: the same ones as if each pod tried all nodes itself."""
 
 import dataclasses
+from collections.abc import Collection
 from functools import cache
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims
+from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims, LeastHarm
 from lib.scheduling.scheduling_cycle import Scheduler
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -29,6 +30,9 @@ class KeepsNothing(KeptVictims):
 
     def of_kind(self, alike: Any, pod: Pod, cache: Cache) -> KeptForKind:
         return super().of_kind(None, pod, cache)
+
+    def least_harm(self, pod: Pod, lacks: Collection[str], cache: Cache) -> LeastHarm:
+        return KeptVictims().least_harm(pod, lacks, cache)
 
 
 @cache
@@ -226,6 +230,18 @@ def test_the_victims_are_those_that_each_pod_would_find_itself(seed: int) -> Non
     shared, alone = (Side(side, absolute, described) for side in ("shared", "alone"))
     for i, (what, which) in enumerate([("preempts", chance.wanted()), *(chance.step() for _ in range(14))]):
         assert shared.does(i, what, which) == alone.does(i, what, which)
+
+
+def test_a_node_is_compared_anew_when_a_nomination_there_has_ended() -> None:
+    """One pod would have to leave n1, and two n0; and two leave n1, too, while room is kept there."""
+    wanted, full = HIGHEST | {"cpu": "2", "priority": 10, "profile": 0}, [LOW | {"priority": 50}]
+    side = Side("shared", 100, [[LOW | {"cpu": "1"}] * 4, [LOW | {"cpu": "2"}] * 2, full, full])
+    first, found = a_pod("first", HIGHEST | {"cpu": "2"}), []
+    for i, nominated_to in enumerate(["n1", "", "n1"]):
+        side.cache.nominator.add(first, nominated_to)
+        found.append(side.schedules(f"new-{i}", wanted)[1])
+        side.does(i, "gives up", i)
+    assert found == ["n0", "n1", "n0"]
 
 
 def test_nothing_is_kept_where_a_nominated_pod_has_affinity_terms() -> None:

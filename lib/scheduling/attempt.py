@@ -2,7 +2,6 @@
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Set
-from functools import cached_property
 from typing import Any
 
 from lib.kube.objects import Pod
@@ -31,17 +30,14 @@ class SchedulingAttempt:
         """The plugins whose PreFilter said that their Filter has nothing to do."""
         self.allowed_nodes: dict[str, Set[str]] = {}
         """By PreFilter plugin, the names of the only nodes that it allows."""
+        self.nominated: Mapping[str, list[Pod]] = {}
+        """By node name, the pods nominated there for which this one leaves room. Filter sets it."""
         self.rejection: Rejection | None = None
         """The rejection by a PreFilter plugin, if the pod fits nowhere."""
         self.rejected: MutableMapping[str, Rejection] = {}
         """By node, why it doesn't fit."""
         self.decision: Decision | None = None
         """The decision, as soon as a node is picked."""
-
-    @cached_property
-    def nominated(self) -> Mapping[str, list[Pod]]:
-        """By node name, the pods nominated there for which this one leaves room."""
-        return self.cache.nominator.nominated_before(self.pod)
 
     def decide(self, outcome: Outcome, message: str, **more: Any) -> Decision:
         """The decision that ends this attempt. more: further fields of it."""

@@ -57,6 +57,7 @@ class Feasibility:
             results.evaluate_again()
             if self._not_kept_plugins <= attempt.skipped:
                 attempt.state[ALIKE] = results.of_pods_alike
+            attempt.nominated = cache.nominator.nominated_before(pod)
             nominated = self._nominated_node(attempt) if cache.nominator.node_of(pod) else None
             nodes = nominated or self._search(attempt)
         if self._extenders:

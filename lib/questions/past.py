@@ -223,15 +223,18 @@ class AskingPast:
         first = min(self._plan, default=0.0)
         changes = (change for change in self._changes if change[0] > first)
         change = next(changes, None)
+        causes: dict[bytes, str] = {}  # by kind, since the last change
         for at, kinds in sorted(self._plan.items()):
             while change and change[0] <= at:
                 decider.apply(change[1])
+                causes.clear()
                 change = next(changes, None)
-            for asked in kinds.values():
-                decision = decider.check(asked[0].pod)
-                cause = decider.gated(asked[0].pod) or cause_of(decision, decider.cache)
+            for kind, asked in kinds.items():
+                if kind not in causes:
+                    decision = decider.check(asked[0].pod)
+                    causes[kind] = decider.gated(asked[0].pod) or cause_of(decision, decider.cache)
                 for waiting in asked:
-                    waiting.wait.note(cause, at)
+                    waiting.wait.note(causes[kind], at)
             yield
         for moment in moments:
             moment.ask(self._spans, self._most_helped, self._decider_of(self._clusters[moment.at]))

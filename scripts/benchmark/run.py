@@ -18,6 +18,7 @@ from scripts.benchmark.figures import WITHOUT_ARENA, Figure, Part
 from scripts.benchmark.measures import Result
 from scripts.benchmark.options import Options
 from scripts.benchmark.processes import FailedError
+from scripts.benchmark.recorded import PAST, ask_past
 from scripts.benchmark.replaying import REPLAY, replay
 from scripts.benchmark.steady import steady
 from scripts.benchmark.ticks import KINDS, PHASES, tick_of, ticks
@@ -87,6 +88,7 @@ def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[S
 def _replaying(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
     for contestant, nodes in product(_taking_part("replay", contestants), options.nodes):
         yield Step("replay", [REPLAY], contestant, nodes, partial(replay, nodes, options.pods))
+        yield Step("replay", [PAST], contestant, nodes, partial(ask_past, nodes, options.pods))
 
 
 def _ticking(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:

@@ -131,7 +131,7 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
     if "decide" in parts:
         yield "deciding alone: by seconds of CPU time, in a process of its own, without an API server."
     if "replay" in parts:
-        yield "replay: by the clock, in virtual time, without an API server."
+        yield "replay: by the clock, in virtual time, without an API server. Of a recorded day: CPU time."
     if "tick" in parts:
         yield "tick: CPU time of one tick with --watch, what it reads handed to it, writes left out."
         yield from _tick_ratios(results.figures)

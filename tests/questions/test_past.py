@@ -7,6 +7,8 @@ import pytest
 from questions.test_recording import a_node, a_pod, being_deleted, line, lines
 from questions_harness import Json, Run
 
+from scripts.benchmark.recorded import WAITS_FOR, record_day
+
 
 def a_night(file: Path) -> str:
     """From 00:00:10 on `web` waits for `before` to leave; `huge` fits nowhere; `quick` doesn't wait."""
@@ -212,3 +214,12 @@ def test_a_gap_is_told_of(poller: Run, tmp_path: Path) -> None:
     assert (told["from"][17:22], told["to"][17:22]) == ("10.00", "50.50")
     said = poller("why", "--from", night).out
     assert "nothing was recorded: pods: the connection was refused." in said
+
+
+def test_the_day_of_the_bench(poller: Run, tmp_path: Path) -> None:
+    """One pod in twenty waits there. They are alike, but for their labels, and are asked about together."""
+    record_day(tmp_path / "day.jsonl.gz", nodes=5, pods=40)
+    found = poller("why", "-A", "--from", str(tmp_path / "day.jsonl.gz"), "-o", "json").json
+    assert [wait["seconds"] for wait in found["waits"]] == [WAITS_FOR] * 2
+    assert [cause["cause"] for cause in found["causes"]] == ["Insufficient cpu"]
+    assert found["placed_at_once"] == 38

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import permutations
-from math import ceil, floor, inf, log2
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod
 from lib.kube.store import key_of
 from lib.questions.alike import Kinds
+from lib.questions.asked_times import Asked, plan_of
 from lib.questions.deciding import Decider
 from lib.questions.durations import time_in, time_text
 from lib.questions.errors import CommandLineError, QuestionError
@@ -36,9 +37,6 @@ GRACE = 5.0
 MOST_COMPARED = 700_000
 """Pods are compared with nodes so often, at most, to know what they waited for; a tenth as often to know what
 would have helped. So a question takes less than ten seconds, however large the cluster is."""
-
-MOST_TIMES = 50_000
-"""So often, or up to twice as often, waits are asked about at most, also those of pods that are alike."""
 
 
 def as_it_was(file: Path, text: str) -> Snapshot:
@@ -155,16 +153,6 @@ class Past:
         }
 
 
-@dataclass
-class _Asked:
-    """A pod that waits, as it is asked about."""
-
-    wait: Wait
-    pod: Pod
-    kind: bytes = b""
-    """The same for pods that are alike."""
-
-
 class AskingPast:
     """Reads a recording, and asks why pods waited.
 
@@ -184,8 +172,8 @@ class AskingPast:
         self._reading, self._covers, self._texts = Reading(file), covers, between
         self.snapshot = Snapshot()
         self._changes: list[tuple[float, Change[Any]]] = []
-        self._asked: list[_Asked] = []
-        self._waiting: dict[str, _Asked] = {}
+        self._asked: list[Asked] = []
+        self._waiting: dict[str, Asked] = {}
         gc.disable()  # what is read is no garbage
         try:
             self._read()
@@ -204,7 +192,7 @@ class AskingPast:
         kinds = Kinds(decider_of(empty), (pod for pod in known if isinstance(pod, Pod)))
         for waiting in self._asked:
             waiting.kind = kinds.kind(waiting.pod)
-        self._plan = _times(self._asked, self._since, self._until, max(100, MOST_COMPARED // nodes))
+        self._plan = plan_of(self._asked, self._since, self._until, max(100, MOST_COMPARED // nodes))
         spans = [
             Span(max(waiting.wait.began, self._since), waiting.wait.ended, waiting.pod)
             for waiting in self._asked
@@ -320,9 +308,9 @@ class AskingPast:
             if not self._reading.has_begun and pod.metadata.creation_timestamp:
                 since_then = pod.metadata.creation_timestamp - self._reading.began
                 began = min(at, since_then / timedelta(seconds=1))
-            self._waiting[key] = _Asked(Wait(str(pod), began), pod)
+            self._waiting[key] = Asked(Wait(str(pod), began), pod)
 
-    def _over(self, asked: _Asked, at: float, node: str) -> None:
+    def _over(self, asked: Asked, at: float, node: str) -> None:
         """A wait is over, or the recording is."""
         wait = asked.wait
         self._waiting.pop(key_of(asked.pod.metadata), None)
@@ -338,47 +326,3 @@ class AskingPast:
 def _can_be_tried(pod: Pod) -> bool:
     """Whether a scheduler may look for a node for a pod."""
     return not (pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp)
-
-
-Plan = dict[float, dict[bytes, list[_Asked]]]
-"""By time, and by kind: the pods that are asked about then."""
-
-
-def _times(asked: Sequence[_Asked], since: float, until: float, most: int) -> Plan:
-    """When to ask about each pod: at round times, so that pods that are alike are asked about together.
-
-    most: how many questions there may be. If there are many waits, each is asked about less often. If once is
-    still too often, those questions are left out that are about the least waiting.
-    """
-    parts = max(1, MOST_TIMES // (len(asked) or 1))
-    while (plan := _in_parts(asked, since, until, parts)) and parts > 1 and _questions(plan) > most:
-        parts //= 2
-    if (left_out := _questions(plan) - most) > 0:
-        about = sorted(
-            (sum(waiting.wait.seconds(until) for waiting in alike), at, kind)
-            for at, kinds in plan.items()
-            for kind, alike in kinds.items()
-        )
-        for _, at, kind in about[:left_out]:
-            del plan[at][kind]
-    return {at: kinds for at, kinds in plan.items() if kinds}
-
-
-def _questions(plan: Plan) -> int:
-    return sum(map(len, plan.values()))
-
-
-def _in_parts(asked: Sequence[_Asked], since: float, until: float, parts: int) -> Plan:
-    """Each wait at so many of the round times in it, or twice as many; once, if it is one part."""
-    plan: Plan = {}
-    for waiting in asked:
-        at, ended = max(waiting.wait.began, since), min(waiting.wait.ended, until)
-        if at >= ended:
-            continue
-        longest = 2.0 ** floor(log2(ended - at))  # a multiple of this is in the wait
-        step = max(longest / parts, min(longest, 1.0))
-        at = ceil(at / step) * step
-        while at < ended:
-            plan.setdefault(at, {}).setdefault(waiting.kind, []).append(waiting)
-            at += step if parts > 1 else inf
-    return plan

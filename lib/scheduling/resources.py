@@ -47,7 +47,7 @@ def pod_requests(pod: Pod, defaulted: tuple[str, ...] = ()) -> Mapping[str, int]
     in_effect = _resizing(pod)
     if len(spec.containers) == 1 and not (in_effect or spec.init_containers or spec.resources.requests):
         (only,) = spec.containers  # most pods have one container
-        return amounts(_sum({**missing, **only.resources.requests}, spec.overhead))
+        return amounts(total([{**missing, **only.resources.requests}, spec.overhead]))
 
     def wanted(container: Container) -> dict[str, int]:
         requests = in_effect.get(container.name, container.resources.requests)
@@ -199,12 +199,6 @@ def nodes_are_compared_by(name: str) -> bool:
 def is_pod_level(name: str) -> bool:
     """Whether a resource can be requested at pod level."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
-
-
-def _sum(one: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    if other:
-        _add(one, other)
-    return one
 
 
 def add(counts: dict[K, int], key: K, amount: int) -> None:

@@ -401,10 +401,6 @@ people who ask.
 """
 
 
-def _each_once(needs: Iterable[Need]) -> tuple[Need, ...]:
-    return tuple(dict.fromkeys(needs))
-
-
 @dataclass(frozen=True)
 class Profile:
     """A scheduler name, and how pods that name it are scheduled."""
@@ -423,7 +419,8 @@ class Profile:
     @cached_property
     def needs(self) -> tuple[Need, ...]:
         """What the plugins may read besides nodes and pods."""
-        return _each_once(need for plugin in self.with_point(NeedingPlugin) for need in plugin.needs)
+        needs = [need for plugin in self.with_point(NeedingPlugin) for need in plugin.needs]
+        return tuple(dict.fromkeys(needs))
 
     @cached_property
     def plain_needs(self) -> tuple[Need, ...]:
@@ -431,7 +428,7 @@ class Profile:
         plain = [
             plugin for plugin in self.with_point(NeedingPlugin) if not implements(plugin, NeedingForPodPlugin)
         ]
-        return _each_once(need for plugin in plain for need in plugin.needs)
+        return tuple(dict.fromkeys([need for plugin in plain for need in plugin.needs]))
 
     @cached_property
     def needing(self) -> tuple[NeedingForPodPlugin, ...]:

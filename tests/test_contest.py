@@ -1,12 +1,11 @@
 """scripts/grade with a replay as its scenario: scores, places, and who doesn't take part."""
 
-import csv
-import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from test_grading import grade
+from grader import grade, rows
 
 from lib.questions.errors import QuestionError
 from scripts.grading.contest import Contest
@@ -52,10 +51,10 @@ def test_a_table_has_all_submissions_with_their_places(tmp_path: Path) -> None:
         refuses=f"{PACK}\ndef filter(pod, node):\n    return False\n",
         gives_up="def score(pod, node):\n    raise ValueError('no')\n",
     )
-    done = grade(contest, *files)
-    rows = {row["policy"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
+    done = grade(*files, scenario=contest)
+    found = {row["policy"]: row for row in rows(done)}
     assert done.returncode == 3
-    assert [(name, row["place"], row["nodes_used"], row["beats"]) for name, row in rows.items()] == [
+    assert [(name, row["place"], row["nodes_used"], row["beats"]) for name, row in found.items()] == [
         ("also_pack.py", "1", "1.00", "yes"),
         ("pack.py", "1", "1.00", "yes"),
         ("beaten.py", "3", "1.75", ""),
@@ -64,24 +63,28 @@ def test_a_table_has_all_submissions_with_their_places(tmp_path: Path) -> None:
         ("refuses.py", "", "", "no"),
         ("gives_up.py", "", "", "no"),
     ]
-    assert "failed at fails.py:2" in rows["fails.py"]["problem"]
-    assert "here, a policy only scores" in rows["refuses.py"]["problem"]
-    assert "no" in rows["gives_up.py"]["problem"]
-    table = grade(contest, files[1], options=())
+    assert "failed at fails.py:2" in found["fails.py"]["problem"]
+    assert "here, a policy only scores" in found["refuses.py"]["problem"]
+    assert "no" in found["gives_up.py"]["problem"]
+    table = grade(files[1], scenario=contest, options=())
     assert table.returncode == 0
     assert "score: nodes that are used, the mean over time; the less the better" in table.stdout
-    assert json.loads(grade(contest, files[1], options=("-o", "json")).stdout)["entries"][0]["place"] == 1
 
 
 def test_the_day_of_the_lab_has_room_above_best_fit(tmp_path: Path) -> None:
     """The lesson's test beats it with the lesson's solution; here: who copies it doesn't."""
+    day = tmp_path / "day"
+    shutil.copytree(DAY, day)
+    told = (day / "replay.yaml").read_text()
+    assert "runs: 3" in told
+    (day / "replay.yaml").write_text(told.replace("runs: 3", "runs: 1"))  # one of three proves the same
     (copy,) = written(tmp_path, copy=(DAY / "best_fit.py").read_text())
-    done = grade(DAY, copy, options=("-o", "json"))
+    done = grade(copy, scenario=day, options=("-o", "json"))
     assert done.returncode == 3
-    told = json.loads(done.stdout)
-    assert told["score"].startswith("% of alibabacloud.com/gpu-milli that is allocated at the end")
-    assert [each["place"] for each in told["entries"]] == [1, 1]
-    assert 90 < told["entries"][0]["score"] < 97
+    played = json.loads(done.stdout)
+    assert played["score"].startswith("% of alibabacloud.com/gpu-milli that is allocated at the end")
+    assert [each["place"] for each in played["entries"]] == [1, 1]
+    assert 90 < played["entries"][0]["score"] < 97
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_what_is_wrong_with_a_contest_is_said(tmp_path: Path, told: str, why: st
 
 def test_a_contest_that_is_wrong_is_not_played(tmp_path: Path) -> None:
     contest = a_contest(tmp_path / "contest", "fame")
-    done = grade(contest, *written(tmp_path, pack=PACK))
+    done = grade(*written(tmp_path, pack=PACK), scenario=contest)
     assert (done.returncode, done.stdout) == (2, "")
     assert "replay.yaml: Invalid enum value 'fame'" in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr

@@ -1,40 +1,22 @@
 """scripts/grade: the marks of students' policies, and of policies that fail."""
 
-import csv
-import io
 import subprocess
 from pathlib import Path
 
 import pytest
+from grader import LAB, SAVE_MONEY, SOLUTION, grade, rows
 
 from scripts.grading import remote_policy, trial
 from scripts.grading.scenario import Scenario, ScenarioError
 from scripts.servers.process import ROOT
 
-SCENARIOS = ROOT / "scripts" / "lab" / "scenarios"
-SOLUTIONS = SCENARIOS.parent / "solutions"
-SAVE_MONEY = SCENARIOS / "save-money"
-SOLUTION = SOLUTIONS / "save-money.py"
-
-
-def grade(
-    scenario: Path, *policies: Path, options: tuple[str, ...] = ("--csv",)
-) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [ROOT / "scripts" / "grade", *policies, "--scenario", scenario, *options],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
-def rows(done: "subprocess.CompletedProcess[str]") -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(done.stdout)))
+SCENARIOS = LAB / "scenarios"
 
 
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS.iterdir()), ids=lambda folder: folder.name)
 def test_the_solution_has_all_points_on_hidden_clusters_too_and_no_policy_has_not(scenario: Path) -> None:
-    done = grade(scenario, SOLUTIONS / f"{scenario.name}.py", options=("--csv", "--hidden=2"))
+    policy = LAB / "solutions" / f"{scenario.name}.py"
+    done = grade(policy, scenario=scenario, options=("--csv", "--hidden=2"))
     without, solution = rows(done)
     assert (done.returncode, solution["points"], solution["problem"]) == (0, solution["of"], "")
     assert without["policy"] == "(no policy)"
@@ -65,7 +47,7 @@ def test_a_policy_that_goes_wrong_stops_no_other(tmp_path: Path) -> None:
     for name, (source, _) in BAD.items():
         (tmp_path / f"{name}.py").write_text(source)
     policies = [*(tmp_path / f"{name}.py" for name in BAD), SOLUTION]
-    done = grade(SAVE_MONEY, *policies, options=("--csv", "--seconds=30", "--hidden=0"))
+    done = grade(*policies, options=("--csv", "--seconds=30", "--hidden=0"))
     found = {Path(row["policy"]).stem: row for row in rows(done)}
     assert done.returncode == 3
     assert {name: words in found[name]["problem"] for name, (_, words) in BAD.items()} == dict.fromkeys(
@@ -89,7 +71,7 @@ def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
 def test_one_that_computes_without_end_is_ended(tmp_path: Path) -> None:
     policy = tmp_path / "endless.py"
     policy.write_text("def score(pod, node):\n    while True:\n        pass\n")
-    _, found = rows(grade(SAVE_MONEY, policy, options=("--csv", "--seconds=1", "--hidden=0")))
+    _, found = rows(grade(policy, options=("--csv", "--seconds=1", "--hidden=0")))
     assert "took longer than 1 s of computing time" in found["problem"]
 
 
@@ -102,7 +84,9 @@ def test_one_that_sleeps_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_table_names_each_policy_and_its_points() -> None:
-    done = grade(SAVE_MONEY, SOLUTION, options=("--hidden=0",))
+    """As a teacher calls it."""
+    command = [ROOT / "scripts" / "grade", SOLUTION, "--scenario", SAVE_MONEY, "--hidden=0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.startswith("Save money: ")
     last = done.stdout.splitlines()[-1].split()
     assert last[0] == "save-money.py"

@@ -1,7 +1,5 @@
 """scripts/grade: hidden clusters, what is possible at best, rubrics, and the forms of results."""
 
-import csv
-import io
 import json
 import subprocess
 from itertools import chain, combinations
@@ -10,6 +8,7 @@ from random import Random
 
 import pytest
 import yaml
+from grader import LAB, SAVE_MONEY, SOLUTION, grade, rows
 from questions.questions_harness import Run
 
 from lib.service.policies import load_policy
@@ -21,9 +20,6 @@ from scripts.grading.trial import Limits, Task, Trial, run
 from scripts.grading.variation import renamed, shaped_like
 from scripts.servers.process import ROOT
 
-LAB = ROOT / "scripts" / "lab"
-SAVE_MONEY = LAB / "scenarios" / "save-money"
-SOLUTION = LAB / "solutions" / "save-money.py"
 BEST_PRICE = ROOT / "scripts" / "examples" / "best_price.py"
 
 NAMES = "WEIGHT = 100\n\ndef score(pod, node):\n    return {'small': 100, 'medium': 50}.get(node.name, 0)\n"
@@ -89,17 +85,6 @@ spec:
       containers: [{name: main, resources: {requests: {cpu: 1}}}]
 """,
 }
-
-
-def grade(
-    *policies: Path, scenario: Path = SAVE_MONEY, options: tuple[str, ...] = ("--csv",)
-) -> "subprocess.CompletedProcess[str]":
-    command = [ROOT / "scripts" / "grade", *policies, "--scenario", scenario, *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
-def rows(done: "subprocess.CompletedProcess[str]") -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
 def written(folder: Path, files: dict[str, str]) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from grader import SAVE_MONEY, SOLUTION, grade, rows
 
 from scripts.grading.__main__ import AS_ROOT
 from scripts.grading.hand_in import without_its_words
@@ -19,10 +20,6 @@ from scripts.grading.scenario import Scenario
 from scripts.grading.second_look import second_look
 from scripts.grading.trial import Limits, Task
 from scripts.servers.process import ROOT
-
-SAVE_MONEY = ROOT / "scripts" / "lab" / "scenarios" / "save-money"
-
-SOLUTION = ROOT / "scripts" / "lab" / "solutions" / "save-money.py"
 
 HONEST = """
 WEIGHT = 100
@@ -80,7 +77,7 @@ TRICKS = {
     "has_its_answers_believed": (
         "import sys\np = sys.modules['__main__']\n"
         "p.Answering.answer = lambda self, call: p.Answer(\n"
-        "    call.number, status=p.Told('success'), names=['small'], score=100,"
+        "    call.number, status=p.Told('success'), names=['small'],"
         " scores=dict.fromkeys(call.nodes, 100)\n)\n\n"
         "def score(pod, node):\n    return 0\n",
         "10/10",
@@ -123,8 +120,11 @@ TRICKS = {
         "        except OSError:\n            pass\n",
         "wrote into the grader's pipe",
     ),
-    "long_reason": ("def filter(pod, node):\n    return 'no ' * 10**7\n", "which is too much"),
-    "long_reasons": ("def filter(pod, node):\n    return 'no ' * 10**5\n", "no no no"),
+    "long_reason": ("def filter(pod, node):\n    return 'no ' * 10**7\n", "no no no"),
+    "long_name": (
+        "class Mine:\n    def pre_filter(self, state, pod, cache):\n        return {'n' * 10**7}\n",
+        "which is too much",
+    ),
     "deep": (
         "import os\n\ndef score(pod, node):\n    for descriptor in range(3, 30):\n"
         "        try:\n            os.write(descriptor, b'{\"a\":' + b'[' * 10**5 + b'\\n')\n"
@@ -228,13 +228,8 @@ if has_walls():
     TRICKS["does_no_harm"] = (AROUND_THE_HOOK + HARMLESS, DEFAULTS)
 
 
-def grade(*policies: Path, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
-    command = [ROOT / "scripts" / "grade", *policies, "--scenario", SAVE_MONEY, "--csv", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
-def rows(done: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, str]]:
-    return {Path(row["policy"]).stem: row for row in csv.DictReader(io.StringIO(done.stdout))}
+def by_name(done: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, str]]:
+    return {Path(row["policy"]).stem: row for row in rows(done)}
 
 
 @pytest.fixture(scope="module")
@@ -251,10 +246,10 @@ def graded(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> dict[str, d
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
     files = (folder / f"{name}.py" for name in sources)
-    done = grade(*files, options=(f"--reports={pages}", "--hidden=0"))
+    done = grade(*files, options=("--csv", f"--reports={pages}", "--hidden=0"))
     assert done.returncode == 3
     assert done.stderr.strip() == (AS_ROOT if os.geteuid() == 0 else "") or not has_walls()
-    return rows(done)
+    return by_name(done)
 
 
 @pytest.mark.parametrize("name", TRICKS)
@@ -302,7 +297,7 @@ def test_hand_ins_that_hang_are_waited_for_side_by_side(tmp_path: Path) -> None:
     for i in range(2):
         (tmp_path / f"hangs{i}.py").write_text("import time\n\ndef score(pod, node):\n    time.sleep(3600)\n")
     began = time.monotonic()
-    found = rows(grade(*sorted(tmp_path.iterdir()), options=("--seconds=1",)))
+    found = by_name(grade(*sorted(tmp_path.iterdir()), options=("--csv", "--seconds=1")))
     assert ["by the clock, with score of" in found[f"hangs{i}"]["problem"] for i in range(2)] == [True] * 2
     assert time.monotonic() - began < 2 * Limits(1, 1).most_seconds
 
@@ -328,7 +323,9 @@ def test_what_a_policy_says_of_a_hidden_cluster_is_not_told(problem: str, told: 
 
 def test_a_link_to_a_solution_is_no_hand_in(tmp_path: Path) -> None:
     (tmp_path / "ann.py").symlink_to(SOLUTION)
-    assert rows(grade(tmp_path / "ann.py"))["ann"]["problem"] == "is a link to another file, and not a file"
+    assert (
+        by_name(grade(tmp_path / "ann.py"))["ann"]["problem"] == "is a link to another file, and not a file"
+    )
 
 
 def test_a_placement_that_breaks_the_rules_is_found_at_the_second_look() -> None:

@@ -1,6 +1,13 @@
 """What can go wrong with a request. Each error's text says what happened, where, and what to do."""
 
-import httpx
+from typing import TYPE_CHECKING
+
+from lib.lazily import Lazy
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    httpx = Lazy("httpx")
 
 LONGEST_WAIT = 60.0
 """Of a server's Retry-After, at most so many seconds are waited."""
@@ -24,7 +31,7 @@ def as_api_error(error: Exception) -> ApiError:
     return error if isinstance(error, ApiError) else ApiError(f"{type(error).__name__}: {error}")
 
 
-def to_api_error(error: httpx.HTTPError, where: str, within: float) -> ApiError:
+def to_api_error(error: "httpx.HTTPError", where: str, within: float) -> ApiError:
     """The ApiError for an error of the connection. within: the seconds that the answer might take."""
     if isinstance(error, httpx.TimeoutException):
         return LostAnswerError(f"{where}: no answer within {within:.0f} s")

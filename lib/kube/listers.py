@@ -9,16 +9,7 @@ from lib.kube.api import Api
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, InvalidNameError, NotFoundError
 from lib.kube.lookup import MAX_THREADS, Lookup
-from lib.kube.objects import (
-    ControllerRef,
-    LabelSelector,
-    Namespace,
-    PodGroupRef,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-)
+from lib.kube.objects import ControllerRef, LabelSelector, Namespace, PodGroupRef, Service, selector_of
 from lib.kube.paths import path_of, paths_of, segment
 from lib.kube.reading import Permission, Reading
 from lib.kube.resources import Need, Resource, resource_of
@@ -28,12 +19,6 @@ if TYPE_CHECKING:
 
 MAX_SELECTORS = 10_000
 """At most so many controllers' selectors are kept. The oldest is dropped first."""
-
-
-def selector_of(controller: ReplicaSet | StatefulSet | ReplicationController) -> LabelSelector | None:
-    """Which pods a controller manages."""
-    selector = controller.spec.selector
-    return LabelSelector(selector) if isinstance(selector, dict) else selector
 
 
 def list_services(api: Api, namespace: str) -> Listing[Service]:

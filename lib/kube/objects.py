@@ -553,6 +553,12 @@ class ReplicationController(NamedObject):
     spec: ServiceSpec
 
 
+def selector_of(controller: ReplicaSet | StatefulSet | ReplicationController) -> LabelSelector | None:
+    """Which pods a controller manages."""
+    selector = controller.spec.selector
+    return LabelSelector(selector) if isinstance(selector, dict) else selector
+
+
 COSCHEDULING, KUBERNETES = "scheduling.x-k8s.io", "scheduling.k8s.io"
 """The API groups of the coscheduling plugin's PodGroups, and of Kubernetes' own."""
 

@@ -1,11 +1,14 @@
 """How many pods a PodGroup needs, whichever API it is of."""
 
 from math import inf
+from typing import TYPE_CHECKING
 
-from lib.kube.api import Api
 from lib.kube.errors import InvalidNameError, NotFoundError
 from lib.kube.objects import COSCHEDULING, Object, PodGroup, PodGroupRef
 from lib.kube.paths import path_of
+
+if TYPE_CHECKING:
+    from lib.kube.api import Api
 
 ASK_VERSIONS_AGAIN = 60.0
 """After so many seconds, poller asks again which version of Kubernetes' PodGroups the server has."""
@@ -27,7 +30,7 @@ class _ApiResources(Object):
     resources: tuple[_Named, ...] = ()
 
 
-def path_of_pod_groups(api: Api, group: str) -> str:
+def path_of_pod_groups(api: "Api", group: str) -> str:
     """The path below which an API server has the PodGroups of an API group; "" if it has none.
 
     Of Kubernetes' own it may have v1alpha2 (1.36) or v1beta1 (1.37), if its feature gates are on.
@@ -47,7 +50,7 @@ def path_of_pod_groups(api: Api, group: str) -> str:
 class PodGroups:
     """Reads PodGroups from an API server."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: "Api") -> None:
         self._api = api
         self._path, self._asked = "", -inf
 

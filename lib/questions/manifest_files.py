@@ -3,12 +3,17 @@
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-import httpx
+from typing import TYPE_CHECKING
 
 from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most
 from lib.kube.system import MACHINE
+from lib.lazily import Lazy
 from lib.questions.errors import CommandLineError, QuestionError
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    httpx = Lazy("httpx")
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """kubectl reads such files of a folder."""

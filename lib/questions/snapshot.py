@@ -4,12 +4,11 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 
 from lib.kube import resources
-from lib.kube.api import Api
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
 from lib.kube.objects import FINISHED, KUBERNETES, UNFINISHED, NamedObject, Object, Pod, PodGroup, Toleration
 from lib.kube.paths import path_of
@@ -20,6 +19,9 @@ from lib.questions.limits import LimitRange
 from lib.questions.quota import ResourceQuota
 from lib.scheduling.pod_groups import group_of
 from lib.scheduling.workloads import controller_of
+
+if TYPE_CHECKING:
+    from lib.kube.api import Api
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +123,7 @@ class Snapshot:
             self.notes.append(text)
 
 
-def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> Snapshot:
+def read_cluster(api: "Api", *, manifests: bool = False, whole: bool = False) -> Snapshot:
     """Read all that decisions need from an API server.
 
     manifests: also what new pods need. whole: also all controllers; otherwise `look_up_controllers` reads
@@ -142,13 +144,13 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
     return snapshot
 
 
-def look_up_devices(api: Api, snapshot: Snapshot) -> None:
+def look_up_devices(api: "Api", snapshot: Snapshot) -> None:
     """Add devices, and the claims that use them, to a snapshot that doesn't have them yet."""
     if not snapshot.was_asked_for(resources.RESOURCE_CLAIMS.kind):
         _list(api, snapshot, *FOR_DEVICES)
 
 
-def look_up_pod_groups(api: Api, snapshot: Snapshot) -> None:
+def look_up_pod_groups(api: "Api", snapshot: Snapshot) -> None:
     """Add the PodGroups to a snapshot that doesn't have them yet: few clusters have any."""
     if snapshot.was_asked_for(PodGroup):
         return
@@ -162,13 +164,13 @@ def look_up_pod_groups(api: Api, snapshot: Snapshot) -> None:
         _list_at(path, api, snapshot, PodGroup, resources.GROUP_SIZES)
 
 
-def _list(api: Api, snapshot: Snapshot, *needs: Need) -> None:
+def _list(api: "Api", snapshot: Snapshot, *needs: Need) -> None:
     for need in needs:
         for resource in need.resources:
             _list_at(resource.path, api, snapshot, resource.kind, need)
 
 
-def _list_at(path: str, api: Api, snapshot: Snapshot, kind: type[Object], need: Need) -> None:
+def _list_at(path: str, api: "Api", snapshot: Snapshot, kind: type[Object], need: Need) -> None:
     try:
         selectors = {"fieldSelector": UNFINISHED} if kind is Pod else {}
         listing = api.list(path, kind, **selectors)
@@ -184,7 +186,7 @@ def _list_at(path: str, api: Api, snapshot: Snapshot, kind: type[Object], need: 
             snapshot.note(line)
 
 
-def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> None:
+def look_up_controllers(api: "Api", snapshot: Snapshot, pods: Iterable[Pod]) -> None:
     """Add the controllers of some pods to a snapshot: default spreading depends on them."""
     for owner in {found for pod in pods if (found := controller_of(pod))}:
         resource = resource_of(owner)
@@ -199,7 +201,7 @@ def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> No
             _forgo(snapshot, resource.kind, resources.CONTROLLERS, error)
 
 
-def look_up_for_drain(api: Api, snapshot: Snapshot, nodes: Iterable[str]) -> None:
+def look_up_for_drain(api: "Api", snapshot: Snapshot, nodes: Iterable[str]) -> None:
     """Add what only a drain asks for: pods of these nodes that have ended, and which DaemonSets are there."""
     of_nodes = {*nodes}
     snapshot.of(DaemonSet)

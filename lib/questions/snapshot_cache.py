@@ -5,7 +5,6 @@ from itertools import chain
 from typing import cast, get_args
 
 from lib.kube.devices import DeviceObject
-from lib.kube.listers import selector_of
 from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
@@ -15,6 +14,7 @@ from lib.kube.objects import (
     PodDisruptionBudget,
     PodGroup,
     Service,
+    selector_of,
 )
 from lib.kube.resources import CONTROLLERS
 from lib.kube.storage import PersistentVolumeClaim, StorageObject

@@ -17,6 +17,9 @@ from lib.questions.snapshot import Snapshot
 MAX_ANSWER = 1024 * 1024
 """The most bytes of an answer. The scores of 10,000 nodes have 300 kB."""
 
+MAX_REASONS, MAX_REASON = 10, 500
+"""How many reasons a rejection may have, and the most characters of a reason. The rest is cut off."""
+
 OUT_OF_MEMORY = b'{"memory": true}\n'
 """An answer that needs no memory to be made."""
 
@@ -74,7 +77,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     """The answer to a message: the one field that the method gives.
 
     error: what went wrong, in one line. memory: there was not enough. plugins, weight: the policy is loaded.
-    names: of the only nodes that pre_filter allows.
+    names: of the only nodes that pre_filter allows. statuses: filter's, of each node, in their order.
     """
 
     number: int = 0
@@ -84,7 +87,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     weight: int = 1
     status: Told | None = None
     names: list[str] | None = None
-    score: int | None = None
+    statuses: list[Told | None] | None = None
     scores: dict[str, int] | None = None
 
 

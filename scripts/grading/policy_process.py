@@ -9,7 +9,7 @@ import random
 import socket
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from lib.service.policies import PolicyError, load_policies
 from scripts.grading.confinement import confine, limit
 from scripts.grading.messages import (
     MAX_ANSWER,
+    MAX_REASON,
+    MAX_REASONS,
     OUT_OF_MEMORY,
     Answer,
     Call,
@@ -127,26 +129,25 @@ class Answering:
                 allowed = plugin.pre_filter(state, pod, cache)
                 if isinstance(allowed, Set):
                     return Answer(names=[str(each) for each in allowed])
-                return _status(allowed)
+                return Answer(status=_told(allowed))
             case "filter":
-                return _status(self._of_one(plugin, call, state, pod))
+                return Answer(statuses=[_told(each) for each in self._of_each(plugin, call, state, pod)])
             case "pre_score":
-                return _status(plugin.pre_score(state, pod, cache, nodes))
+                return Answer(status=_told(plugin.pre_score(state, pod, cache, nodes)))
             case "score":
-                return Answer(score=_score(plugin, self._of_one(plugin, call, state, pod), call.nodes[0]))
+                scores = zip(call.nodes, self._of_each(plugin, call, state, pod), strict=True)
+                return Answer(scores={name: _score(plugin, each, name) for name, each in scores})
             case "normalize_score":
                 plugin.normalize_score(state, pod, call.scores)
                 check_scores(call.scores.values(), call.scores)
                 return Answer(scores={str(name): int(each) for name, each in call.scores.items()})
         raise BadAnswerError(f"{call.method} is not called")
 
-    def _of_one(self, plugin: Any, call: Call, state: CycleState, pod: Pod) -> Any:
-        """What a plugin answers for the one node that is asked about."""
+    def _of_each(self, plugin: Any, call: Call, state: CycleState, pod: Pod) -> Sequence[Any]:
+        """What a plugin answers for the nodes that are asked about."""
         cache = self._replica.cache
-        (answer,) = for_nodes(plugin, call.method)(
-            state, pod, NodeSlice(cache, [cache.node_index[call.nodes[0]]])
-        )
-        return answer
+        nodes = NodeSlice(cache, [cache.node_index[name] for name in call.nodes])
+        return for_nodes(plugin, call.method)(state, pod, nodes)
 
     def _state(self, cycle: int) -> CycleState:
         state = self._states.setdefault(cycle, {})
@@ -160,9 +161,11 @@ def _methods(plugin: Any) -> list[str]:
     return [each.removesuffix("_nodes") for each in found if callable(getattr(plugin, each, None))]
 
 
-def _status(answer: Status | None) -> Answer:
+def _told(answer: Status | None) -> Told | None:
     status = checked(answer)
-    return Answer(status=Told(status.code.value, list(status.reasons)) if status else None)
+    if not status:
+        return None
+    return Told(status.code.value, [each[:MAX_REASON] for each in status.reasons[:MAX_REASONS]])
 
 
 def _score(plugin: Any, score: Any, node_name: str) -> int:

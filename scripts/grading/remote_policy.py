@@ -22,11 +22,22 @@ from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework import interface
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_life import pod_key
 from lib.scheduling.status import Code, CycleState, PluginError, Status
 from lib.service.policies import BUILT_IN, Policy
 from scripts.grading import messages
-from scripts.grading.messages import CALLS, MAX_ANSWER, Answer, Call, Setup, encoded
+from scripts.grading.messages import (
+    CALLS,
+    MAX_ANSWER,
+    MAX_REASON,
+    MAX_REASONS,
+    Answer,
+    Call,
+    Setup,
+    Told,
+    encoded,
+)
 from scripts.servers.process import ROOT, ending_with_all_it_starts
 
 GRACE = 15.0
@@ -35,8 +46,8 @@ GRACE = 15.0
 MAX_POLICY = 1024 * 1024
 """The most bytes of a policy's file."""
 
-MAX_PLUGINS, MAX_NAME, MAX_REASONS, MAX_REASON = 20, 100, 10, 500
-"""How many plugins a policy may have, and reasons a rejection; and the most characters of their texts."""
+MAX_PLUGINS, MAX_NAME = 20, 100
+"""How many plugins a policy may have, and the most characters of their names."""
 
 CYCLE = "scripts.grading"
 """The key of a cycle's number in the CycleState."""
@@ -250,7 +261,7 @@ class RemotePolicy:
         method: str,
         state: CycleState,
         pod: Pod,
-        nodes: Sequence[NodeInfo] = (),
+        nodes: Iterable[NodeInfo] = (),
         scores: Mapping[str, int] | None = None,
     ) -> Answer:
         """Call a method of a plugin. PluginError when that fails."""
@@ -271,9 +282,8 @@ class RemotePolicy:
             {name: [pod_key(each) for each in node] for name, node in changed.items()},
             [messages.raw(each) for each in new.values()],
         )
-        about = f" on {nodes[0].name}" if len(nodes) == 1 else ""
         try:
-            answer = self._conversation.ask(call, call.number, f"{method} of {pod}{about}")
+            answer = self._conversation.ask(call, call.number, f"{method} of {pod}")
         except PolicyProblemError as error:
             raise PluginError(str(error)) from None
         if answer.error:
@@ -310,21 +320,25 @@ class RemotePlugin:
 
     def _pre_filter(self, state: CycleState, pod: Pod, _cache: Cache) -> set[str] | Status | None:
         answer = self._policy.ask(self._index, "pre_filter", state, pod)
-        return set(answer.names) if answer.names is not None else self._status(answer)
+        return set(answer.names) if answer.names is not None else self._status(answer.status)
 
-    def _filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        return self._status(self._policy.ask(self._index, "filter", state, pod, [node]))
+    def _filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> list[Status | None]:
+        statuses = self._policy.ask(self._index, "filter", state, pod, nodes).statuses or ()
+        if len(statuses) != len(nodes):
+            raise PluginError(f"plugin {self.name} filtered other nodes")
+        return [self._status(each) for each in statuses]
 
     def _pre_score(
         self, state: CycleState, pod: Pod, _cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        return self._status(self._policy.ask(self._index, "pre_score", state, pod, nodes))
+        return self._status(self._policy.ask(self._index, "pre_score", state, pod, nodes).status)
 
-    def _score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        score = self._policy.ask(self._index, "score", state, pod, [node]).score
-        if score is None:
-            raise PluginError(f"plugin {self.name} gave no score")
-        return score
+    def _score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> list[int]:
+        found = self._policy.ask(self._index, "score", state, pod, nodes).scores or {}
+        try:
+            return [found[node.name] for node in nodes]
+        except KeyError:
+            raise PluginError(f"plugin {self.name} scored other nodes") from None
 
     def _normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         found = self._policy.ask(self._index, "normalize_score", state, pod, scores=scores).scores
@@ -332,20 +346,23 @@ class RemotePlugin:
             raise PluginError(f"plugin {self.name} normalized the scores of other nodes")
         scores.update(found)
 
-    def _status(self, answer: Answer) -> Status | None:
-        if answer.status is None:
+    def _status(self, told: Told | None) -> Status | None:
+        if told is None:
             return None
         try:
-            reasons = tuple(each[:MAX_REASON] for each in answer.status.reasons[:MAX_REASONS])
-            return Status(Code(answer.status.code), reasons)
+            reasons = tuple(each[:MAX_REASON] for each in told.reasons[:MAX_REASONS])
+            return Status(Code(told.code), reasons)
         except ValueError:
             raise PluginError(f"plugin {self.name} answered with a code that there is not") from None
 
 
 def _plugin(told: messages.Plugin, index: int, policy: RemotePolicy, calls: Sequence[str]) -> RemotePlugin:
-    """A plugin whose class has just the methods that the policy's has: these say at which points it runs."""
-    own: dict[str, Callable[..., Any]] = {
-        each: getattr(RemotePlugin, f"_{each}") for each in calls if each in told.methods
-    }
+    """A plugin whose class has just the methods that the policy's has: these say at which points it runs.
+
+    It is asked about many nodes in one call: to wait for an answer takes longer than to find it.
+    """
+    names = {"filter": "filter_nodes", "score": "score_nodes"}
+    methods = [names.get(each, each) for each in calls if each in told.methods]
+    own: dict[str, Callable[..., Any]] = {each: getattr(RemotePlugin, f"_{each}") for each in methods}
     kind: type[RemotePlugin] = type("RemotePlugin", (RemotePlugin,), own)
     return kind(told.name, index, policy)

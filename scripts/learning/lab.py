@@ -154,10 +154,8 @@ class Lab:
             for path in left:
                 self._ask("DELETE", path, params={"gracePeriodSeconds": "0"})
             time.sleep(0.1)
-        for scheduler in SCHEDULERS:
-            self._ask("DELETE", f"{DEFAULT}/events", params={"fieldSelector": f"source={scheduler}"})
-        if self.own:
-            self._ask("DELETE", f"{DEFAULT}/events")
+        for selector in ("",) if self.own else (f"source={scheduler}" for scheduler in SCHEDULERS):
+            self._ask("DELETE", f"{DEFAULT}/events", params={"fieldSelector": selector})
 
     def _made(self) -> list[str]:
         """The paths of what was made, other than pods."""

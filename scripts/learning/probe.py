@@ -93,12 +93,9 @@ def placed_by_policy(
         manifests = Path(folder) / "pods.json"
         pods = [_pod(name, OWN_SCHEDULER, {MOST: price} if price else {}) for name, price in most.items()]
         manifests.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
-        more = ["--output=json", f"--scheduler-name={OWN_SCHEDULER}", f"--plugin={policy}"]
-        question = ["try", f"--from={cluster}", f"--filename={manifests}"]
-        command = [sys.executable, str(ROOT / "poller.py"), *question, *more]
+        more = [f"--scheduler-name={OWN_SCHEDULER}", f"--plugin={policy}"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_ANSWER, cwd=ROOT)
-            answer = json.loads(done.stdout)
+            answer = answered("try", f"--from={cluster}", f"--filename={manifests}", *more)
         except (subprocess.TimeoutExpired, ValueError):
             return {}
     return {each["pod"].partition("/")[2]: each["node"] or each["message"] for each in answer["pods"]}
@@ -129,10 +126,14 @@ def fitting_nodes(lab: Lab, pod: Json) -> int:
 
 def _ask_why(lab: Lab, pod: Json) -> dict[str, Json]:
     """What `poller.py why` says of each node for a pod, as if it had none. LabError when it can't say."""
-    command = [sys.executable, str(ROOT / "poller.py"), "why", pod["metadata"]["name"], "--output=json"]
     try:
-        command.append(f"--proxy={lab.proxy}")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_ANSWER, cwd=ROOT)
-        return dict(json.loads(done.stdout)["nodes"])
+        return dict(answered("why", pod["metadata"]["name"], f"--proxy={lab.proxy}")["nodes"])
     except (subprocess.TimeoutExpired, ValueError) as error:
         raise LabError(f"poller.py why can't be asked: {error}") from error
+
+
+def answered(*question: str) -> Json:
+    """What poller.py answers. TimeoutExpired, or ValueError if that is no JSON."""
+    command = [sys.executable, str(ROOT / "poller.py"), *question, "--output=json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_ANSWER, cwd=ROOT)
+    return dict(json.loads(done.stdout))

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from all_cases import ALL_CASES, PART
+from all_cases import ALL_CASES, HALF, PART
 
 from scripts.servers.process import ROOT
 from scripts.servers.real import assets
@@ -39,7 +39,7 @@ def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize("first", range(1, 201, 25) if ALL_CASES else [1])
 def test_poller_survives_short_seeds(first: int) -> None:
-    number = "25" if ALL_CASES else "6"
+    number = "25" if ALL_CASES else "4"
     done = simulate("--first", str(first), "--seeds", number, "--minutes", "0.5")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"seeds {number}" in done.stdout
@@ -155,9 +155,9 @@ FOUND_IN |= {
 }
 
 
-@pytest.mark.parametrize("plan", FOUND_IN.values(), ids=FOUND_IN)
-def test_poller_has_none_of_these_faults(plan: Plan) -> None:
-    assert World(plan).run().violations == []
+@pytest.mark.parametrize("mutation", [*FOUND_IN][HALF])
+def test_poller_has_none_of_these_faults(mutation: str) -> None:
+    assert World(FOUND_IN[mutation]).run().violations == []
 
 
 @pytest.mark.parametrize("mutation", [*FOUND_IN][PART])
@@ -347,9 +347,9 @@ def in_trouble(kind: Kind, requests: str, details: Any, number: int) -> Plan:
     return replace(plan, trouble_of=TROUBLED)
 
 
-@pytest.mark.parametrize("trouble", TROUBLE.values(), ids=TROUBLE)
-def test_nobody_waits_for_the_trouble_of_another_namespace(trouble: tuple[Any, ...]) -> None:
-    assert outcome_of(in_trouble(*trouble)).violations == []
+@pytest.mark.parametrize("trouble", [*TROUBLE][HALF])
+def test_nobody_waits_for_the_trouble_of_another_namespace(trouble: str) -> None:
+    assert outcome_of(in_trouble(*TROUBLE[trouble])).violations == []
 
 
 def test_time_passes_while_a_request_hangs() -> None:
@@ -368,7 +368,8 @@ def test_two_runs_without_faults_differ_by_no_more_than_the_margin() -> None:
 
 def test_who_is_tried_between_two_changes_does_not_wait_for_another_namespace() -> None:
     """It backs off. A pod was tried after a new node had come, and before that lost its first taint."""
-    done = simulate("--one-namespace", "--seed", "9", "--minutes", "2")
+    seed, minutes = ("9", "2") if ALL_CASES else ("3", "0.2")  # seed 9 showed that
+    done = simulate("--one-namespace", "--seed", seed, "--minutes", minutes)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -569,7 +570,7 @@ def test_an_error_page_is_not_sent_to_an_extender_as_the_pod() -> None:
     assert Kind.HTML in outcome.faults
 
 
-@pytest.mark.skipif(not assets(), reason="there is no real kube-apiserver")
+@pytest.mark.skipif(not ALL_CASES or not assets(), reason="POLLER_ALL_CASES=1 and a real kube-apiserver")
 def test_beside_a_real_api_server_a_fault_in_poller_is_found(capfd: pytest.CaptureFixture[str]) -> None:
     """And nothing else is."""
     found = any(run_real(1, minutes, None, quiet=1.0, mutation="uid-left-out") for minutes in (0.2, 1.0))

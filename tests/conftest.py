@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from all_cases import ALL_CASES
@@ -25,6 +26,9 @@ from scripts.learning import trial
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.real import apiserver, assets
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Each run tries the same examples, without a time limit: when a test fails, a change is the reason.
 settings.register_profile(
@@ -182,6 +186,15 @@ def trials_server() -> Iterator[str]:
     """The cluster on which students' schedulers are tried; each trial would start one of its own."""
     with minicluster("--nodes", "0", "--kubelet-delay", "0.2") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """A Chromium for all tests of the page."""
+    from page import running_browser
+
+    with running_browser() as running:
+        yield running
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from cluster import Cluster
-from page import IN_CHROMIUM, page_of, running_browser
+from page import IN_CHROMIUM, page_of
 from playwright.sync_api import Browser, Page, expect
 
 ON_ONE_SERVER = True
@@ -70,12 +69,6 @@ def foreign_site() -> Iterator[int]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield int(server.server_address[1])
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 def opened(browser: Browser, address: str) -> Page:

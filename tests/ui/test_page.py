@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 from cluster import ONE_SERVER, Cluster
 from conftest import embedded
-from page import IN_CHROMIUM, page_of, running_browser
+from page import IN_CHROMIUM, page_of
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 ON_ONE_SERVER = True
@@ -19,12 +19,6 @@ ON_ONE_SERVER = True
 pytestmark = IN_CHROMIUM
 
 expect.set_options(timeout=30_000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -314,13 +308,19 @@ def test_a_preemption_says_who_must_go_and_why(page: Page, cluster: Cluster) -> 
     cluster.kubectl("delete", "priorityclass", "page-high")
 
 
-def test_search_and_a_chosen_pod_stays_in_view_among_many(browser: Browser, tmp_path: Path) -> None:
+def test_five_hundred_nodes_and_a_phone(browser: Browser, tmp_path: Path) -> None:
+    """Who searches sees the pod that is found, and long names and all nodes have room."""
     with ExitStack() as stack:
-        cluster = stack.enter_context(embedded(tmp_path, nodes=60))
+        cluster = stack.enter_context(embedded(tmp_path, nodes=500))
         for number in range(120):
             cluster.add_pod(f"web-{number}", nodeName=f"node{1 + number % 60}")
         page = stack.enter_context(open_page(browser, stack.enter_context(page_of(cluster))))
-        expect(page.locator("#node-count")).to_have_text("60")
+        cluster.add_pod("web", nodeSelector={"kubernetes.io/hostname": "node499"})
+        long_name = "checkout-frontend-canary-with-a-very-long-name-6d8f7c9b5d-x2x9p"
+        cluster.add_pod(long_name, "another-scheduler")
+        expect(page.locator("#node-count")).to_have_text("500")
+        assert cluster.poller().returncode == 0
+        expect(chip(page, "web", "#node-list")).to_be_attached()
         for width, height in ((1440, 900), (390, 844)):
             page.set_viewport_size({"width": width, "height": height})
             search = page.get_by_label("Find a pod or node")
@@ -336,6 +336,10 @@ def test_search_and_a_chosen_pod_stays_in_view_among_many(browser: Browser, tmp_
             assert 0 <= box["y"] <= bottom - box["height"]
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             search.fill("")
+        assert chip(page, long_name).evaluate("each => each.scrollWidth <= each.clientWidth")
+        chip(page, "web").click()
+        expect(page.locator("#decision-body")).to_contain_text("It is on node499.")
+        assert page.evaluate("document.documentElement.scrollWidth <= 390")
 
 
 def test_axe_finds_nothing(page: Page, cluster: Cluster) -> None:
@@ -361,25 +365,6 @@ def test_axe_finds_nothing(page: Page, cluster: Cluster) -> None:
     page.locator("#question").get_by_role("button", name="n1", exact=True).click()
     expect(page.locator(".bars")).to_be_visible()
     look()
-
-
-def test_five_hundred_nodes_and_a_phone(browser: Browser, tmp_path: Path) -> None:
-    with (
-        embedded(tmp_path, nodes=500) as cluster,
-        page_of(cluster) as address,
-        open_page(browser, address) as page,
-    ):
-        cluster.add_pod("web", nodeSelector={"kubernetes.io/hostname": "node499"})
-        long_name = "checkout-frontend-canary-with-a-very-long-name-6d8f7c9b5d-x2x9p"
-        cluster.add_pod(long_name, "another-scheduler")
-        expect(page.locator("#node-count")).to_have_text("500")
-        assert cluster.poller().returncode == 0
-        expect(chip(page, "web", "[data-node=node499]")).to_be_attached()
-        page.set_viewport_size({"width": 390, "height": 844})
-        assert chip(page, long_name).evaluate("each => each.scrollWidth <= each.clientWidth")
-        chip(page, "web").click()
-        expect(page.locator("#decision-body")).to_contain_text("It is on node499.")
-        assert page.evaluate("document.documentElement.scrollWidth <= 390")
 
 
 @pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)

@@ -153,18 +153,6 @@ def shows_it_all(output: str) -> None:
     assert after.count("Scheduled   pod/") == 6
 
 
-def test_the_demo_shows_pods_waiting_and_then_running_and_why() -> None:
-    output = demo()
-    shows_it_all(output)
-    assert re.search(
-        r"\$ kubectl proxy --unix-socket=\S+/proxy\.sock\n", output
-    )  # no port, which others could use
-    assert '{"feasible":"3/3",' in output  # the annotation
-    assert "poller-demo/nginx is on node" in output
-    assert "node1   NodeResourcesFit: Insufficient cpu" in output  # the dry run's table
-    assert "poller-demo/huge waits: it fits on none of 3 nodes" in output
-
-
 def test_the_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with (tmp_path / "output").open("w") as output:
@@ -204,14 +192,23 @@ def test_the_demo_on_a_cluster_leaves_it_as_it_was(tmp_path: Path) -> None:
         kubectl("config", "set-cluster", "mine", f"--server={url}")
         kubectl("config", "set-context", "mine", "--cluster=mine")
         kubectl("config", "use-context", "mine")
-        shows_it_all(demo("--cluster", KUBECONFIG=str(kubeconfig)))
+        output = demo("--cluster", KUBECONFIG=str(kubeconfig))
+        shows_it_all(output)
+        # No port, which others could use.
+        assert re.search(r"\$ kubectl proxy --unix-socket=\S+/proxy\.sock\n", output)
         kubectl("wait", "--for=delete", "namespace/poller-demo", "--timeout=60s")
         assert kubectl("get", "pods", "-A", "-o", "name") == ""
 
 
-def test_the_demo_can_be_kept_and_ended_as_it_says(tmp_path: Path) -> None:
+def test_the_demo_shows_what_it_does_and_is_kept_until_it_is_ended(
+    tmp_path: Path,
+) -> None:
     output = demo("--keep", TMPDIR=str(tmp_path))
     shows_it_all(output)
+    assert '{"feasible":"3/3",' in output  # the annotation
+    assert "poller-demo/nginx is on node" in output
+    assert "node1   NodeResourcesFit: Insufficient cpu" in output  # the dry run's table
+    assert "poller-demo/huge waits: it fits on none of 3 nodes" in output
     assert "python poller.py why poller-demo/huge" in output
     reach, page, end = (re.findall(rf"{what}: +(.*)", output)[0] for what in ("reach it", "see it", "end it"))
     address = page.removesuffix("    in a browser")

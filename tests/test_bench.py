@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from all_cases import ALL_CASES
 from faults import Effect, Exchange, Fault, Stream, answer, faulty
 
 from scripts.benchmark import decisions
@@ -147,6 +148,12 @@ def end_after(events: int, *last: bytes, broken_off: bool = False) -> Effect:
     return effect
 
 
+@pytest.fixture(scope="module")
+def bare_server() -> Iterator[str]:
+    with minicluster("--bare", "--nodes", "0") as url:
+        yield url
+
+
 @pytest.mark.parametrize(
     "end",
     [
@@ -158,15 +165,13 @@ def end_after(events: int, *last: bytes, broken_off: bool = False) -> Effect:
     ids=["at its time limit", "in the middle of an event", "as its events expired", "as its version expired"],
 )
 def test_a_burst_is_measured_to_its_end_when_the_watch_of_the_bench_is_ended(
-    end: Effect, tmp_path: Path
+    end: Effect, bare_server: str, tmp_path: Path
 ) -> None:
-    with (
-        minicluster("--bare", "--nodes", "0") as server,
-        faulty(server, Fault("GET", "[?&]watch=1", end)) as between,
-    ):
+    with faulty(bare_server, Fault("GET", "[?&]watch=1", end)) as between:
         arena = Arena("embedded", between.url, None, None, tmp_path)
         arena.prepare(nodes=5, bound=0)
         [result] = burst(arena, CONTESTANTS[0], 10, 60, alike=True)  # poller, which polls: it doesn't watch
+        arena.prepare(nodes=0, bound=0)
 
         watches = [path for _, path in between.requests if "watch=1" in path]
     assert len(watches) == 2
@@ -184,7 +189,9 @@ def test_a_contestant_that_fails_is_noted_and_the_others_go_on() -> None:
     assert re.search(r"start to first binding .* failed \[1\] │ +\d", done.stdout)
 
 
-@pytest.mark.skipif(not assets(), reason="no kube-apiserver: it has the audit log")
+@pytest.mark.skipif(
+    not ALL_CASES or not assets(), reason="POLLER_ALL_CASES=1 and a kube-apiserver, which has the audit log"
+)
 def test_a_deleted_leader_is_followed_at_once_by_the_other(tmp_path: Path) -> None:
     (watch,) = [each for each in CONTESTANTS if each.key == "watch"]
     took, late = failover(watch, tmp_path, 60, ["delete"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,21 @@ class Column:
         return self.otherwise if value in (None, "") else value
 
 
-COLUMNS: dict[str, list[Column]] = {
-    plural: [Column(**each) for each in columns]
-    for plural, columns in yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text()).items()
-}
-"""By the plural of a resource; "other": those of a resource that isn't listed."""
+@cache
+def all_columns() -> dict[str, list[Column]]:
+    """By the plural of a resource; "other": those of a resource that isn't listed.
+
+    To read them takes a sixth of the server's start, so that waits until somebody asks for a table.
+    """
+    found = yaml.safe_load(Path(__file__).with_name("tables.yaml").read_text())
+    return {plural: [Column(**each) for each in columns] for plural, columns in found.items()}
 
 
 def table(
     resource: Resource, items: Iterable[Stored], metadata: Object, include: str, header: bool = True
 ) -> Object:
     """A table. include: what each row has of its object: None, Metadata or Object."""
-    columns = COLUMNS.get(resource.plural, COLUMNS["other"])
+    columns = all_columns().get(resource.plural, all_columns()["other"])
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

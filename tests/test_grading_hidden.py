@@ -129,8 +129,7 @@ def test_a_policy_decides_as_it_does_in_poller(
 
 def test_names_of_nodes_in_the_code_help_on_the_open_cluster_only(tmp_path: Path) -> None:
     policy = written(tmp_path, {"names.py": NAMES}) / "names.py"
-    _, alone = rows(grade(policy, options=("--csv", "--hidden=0")))
-    assert alone["points"] == "3"
+    assert all(each.good for each in marks_on(Scenario(SAVE_MONEY), policy))
     _, found = rows(grade(policy, options=("--csv", "--hidden=1")))
     assert found["points"] == "1"
     assert found["cost <= 0.3"].endswith("hidden")
@@ -182,7 +181,7 @@ class ByName:
 def test_a_mark_depends_on_nobodys_name_and_on_no_comment(tmp_path: Path) -> None:
     by_name = written(tmp_path, {"by_name.py": BY_NAME}) / "by_name.py"
     for folder, file, names in (
-        (SAVE_MONEY, by_name, 50),
+        (SAVE_MONEY, by_name, 20),
         (SAVE_MONEY, BEST_PRICE, 5),
         (LAB / "scenarios/empty-nodes", by_name, 5),
     ):

@@ -188,9 +188,9 @@ def trials_server() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """A Chromium for all tests of the page."""
+    """A Chromium for all tests of a file. While it runs, asyncio.run can't be called in this thread."""
     from page import running_browser
 
     with running_browser() as running:

@@ -207,6 +207,13 @@ class AskingPast:
 
     def steps(self) -> Iterator[None]:
         """Asks. Yields after each time that was asked about; then the answer is complete."""
+        gc.disable()  # what is asked leaves little garbage, and a cluster takes long to look through
+        try:
+            yield from self._steps()
+        finally:
+            gc.enable()
+
+    def _steps(self) -> Iterator[None]:
         decider, moments = self._decider_of(self.snapshot), self.answer.moments
         first = min(self._plan, default=0.0)
         changes = (change for change in self._changes if change[0] > first)

@@ -18,6 +18,12 @@ kind: Node
 metadata: {name: "node-{{ .Index }}"}
 status: {capacity: {cpu: "4", memory: 8Gi, pods: "{{ DivideInt 220 .Count }}"}}
 """,
+    "larger.yaml": """
+apiVersion: v1
+kind: Node
+metadata: {name: "node-{{ .Index }}"}
+status: {capacity: {cpu: "4", memory: 99Gi, pods: "110"}}
+""",
     "churn.yaml": """
 apiVersion: v1
 kind: Pod
@@ -28,13 +34,15 @@ spec: {priority: 10, containers: [{name: c, image: pause, resources: {requests: 
 apiVersion: v1
 kind: Pod
 metadata: {name: "gated-{{ .Index }}", labels: {type: gated}}
-spec: {schedulingGates: [{name: example.com/wait}], containers: [{name: c, image: pause}]}
+spec:
+  schedulingGates: [{name: example.com/wait}]
+  containers: [{name: c, image: pause, resources: {requests: {memory: 9Gi}}}]
 """,
     "free.yaml": """
 apiVersion: v1
 kind: Pod
 metadata: {name: "gated-{{ .Index }}", labels: {type: gated}}
-spec: {containers: [{name: c, image: pause}]}
+spec: {containers: [{name: c, image: pause, resources: {requests: {memory: 9Gi}}}]}
 """,
     "volume.yaml": """
 apiVersion: v1
@@ -62,6 +70,7 @@ spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}
      skipWaitToCompletion: true}
   - {opcode: barrier, stageRequirement: Attempted, labelSelector: {type: gated}}
   - {opcode: updateAny, countParam: $pods, namespace: gated, templatePath: free.yaml, updatePerSecond: 50}
+  - {opcode: updateAny, countParam: $nodes, templatePath: larger.yaml}
   - {opcode: barrier}
   - {opcode: stopCollectingMetrics}
   - {opcode: deletePods, namespace: gated, deletePodsPerSecond: 100}

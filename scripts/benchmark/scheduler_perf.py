@@ -224,6 +224,8 @@ class Run:
                 for subresource in op.get("subresources", [""]):
                     new = objects.updated(client.get(path), wanted, subresource)
                     client.send(Request("PUT", f"{path}/{subresource}".rstrip("/"), new))
+                if "status" in wanted:  # the API server keeps it as it was in the first write
+                    client.send(Request("PUT", f"{path}/status", new))
                 self.changed = time.monotonic()
 
     def _delete_pods(self, client: Client, op: Json) -> None:

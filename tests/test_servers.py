@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -143,7 +142,6 @@ def test_a_server_that_does_not_end_when_all_are_told_to_is_killed() -> None:
         assert parent.stdout
         server = parent.stdout.readline().strip()
         assert is_running(server)
-        time.sleep(1)  # what ends the server may still be starting, and not ignore the signal yet
         os.killpg(parent.pid, signal.SIGTERM)
         parent.wait(PATIENCE)
     eventually(lambda: not is_running(server))

@@ -12,13 +12,14 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 KEEPER = (
-    "exec 3<&0 </dev/null; "
-    "{ trap '' HUP INT TERM; read -r _ <&3; kill $$ && sleep 5 && kill -9 $$; } >/dev/null 2>&1 & "
-    'exec "$@" 3<&-'
+    "exec 3<&0 </dev/null; trap '' HUP INT TERM; "
+    "{ read -r _ <&3; kill $$ && sleep 5 && kill -9 $$; } >/dev/null 2>&1 & "
+    'trap - HUP INT TERM; exec "$@" 3<&-'
 )
 """Runs a command, and a reader of standard input, which ends the command when its parent has ended.
 
-The reader ignores signals to the process group: the command may handle them, and run on for long.
+The reader ignores signals to the process group from its first moment: the command may handle them, and run
+on for long.
 """
 
 

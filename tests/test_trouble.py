@@ -21,9 +21,15 @@ from all_cases import ALL_CASES as ALL
 from cluster import Cluster, Json, eventually
 from device_objects import Devices, uses as uses_devices
 from faults import ALWAYS, Effect, Fault, answer, drip, faulty, hold, lose_answer
-from service.test_lookups import beside_pods_of_some_namespaces, owned_by
 from storage import Volumes, uses as uses_volumes
-from test_hanging_lookups import GROUP_LABEL, OWN_CONSTRAINT, VIP
+from test_hanging_lookups import (
+    OWN_CONSTRAINT,
+    VIP,
+    add_pod_beside_others,
+    add_pod_in_group,
+    add_pod_with_controller,
+    add_pod_with_services,
+)
 
 ON_ONE_SERVER = True
 
@@ -91,22 +97,6 @@ def with_device(cluster: Cluster, name: str) -> None:
     cluster.add_pod(name, resourceClaims=uses_devices(f"of-{name}"), priorityClassName="low")
 
 
-def with_service(cluster: Cluster, name: str) -> None:
-    cluster.add_pod(name, priorityClassName="low")
-
-
-def with_controller(cluster: Cluster, name: str) -> None:
-    cluster.add_pod(name, metadata=owned_by(f"of-{name}"), priorityClassName="low")
-
-
-def beside_namespaces(cluster: Cluster, name: str) -> None:
-    cluster.add_pod(name, affinity=beside_pods_of_some_namespaces(), priorityClassName="low")
-
-
-def in_group(cluster: Cluster, name: str) -> None:
-    cluster.add_pod(name, metadata=GROUP_LABEL, priorityClassName="low")
-
-
 LOST_BINDING = Fault("POST", rf"{PODS}/binding$", lose_answer(), ALWAYS)
 
 NOT_A_WATCH = r"(?!.*watch=1)"
@@ -120,10 +110,10 @@ REQUESTS = {
     "victim": Request("PATCH", "/pods/victim-.*/status$", preemptor),
     "volume": Request("PATCH", "/persistentvolumeclaims/", with_volume),
     "device": Request("PATCH", "/resourceclaims/", with_device),
-    "services": Request("GET", rf"/services\?{NOT_A_WATCH}", with_service),
-    "controller": Request("GET", "/replicasets/", with_controller),
-    "namespaces": Request("GET", r"/namespaces\?", beside_namespaces),
-    "group": Request("GET", "/podgroups/", in_group),
+    "services": Request("GET", rf"/services\?{NOT_A_WATCH}", add_pod_with_services),
+    "controller": Request("GET", "/replicasets/", add_pod_with_controller),
+    "namespaces": Request("GET", r"/namespaces\?", add_pod_beside_others),
+    "group": Request("GET", "/podgroups/", add_pod_in_group),
     "budgets": Request("GET", "/poddisruptionbudgets", preemptor),
     "claims": Request("GET", rf"/persistentvolumeclaims\?{NOT_A_WATCH}", with_volume),
     "slices": Request("GET", rf"/resourceslices\?{NOT_A_WATCH}", with_device),

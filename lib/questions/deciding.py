@@ -219,15 +219,15 @@ class Decider:
 
         False if a plugin isn't one of poller's: it may compare nodes.
         """
-        spec, plugins = pod.spec, self.profile_of(pod).plugins
-        defaults = (plugin.default_constraints for plugin in plugins if isinstance(plugin, PodTopologySpread))
+        spec, profile = pod.spec, self.profile_of(pod)
+        spreading = (plugin for plugin in profile.plugins if isinstance(plugin, PodTopologySpread))
+        defaults = (plugin.default_constraints for plugin in spreading)
         constraints = (*spec.topology_spread_constraints, *chain.from_iterable(defaults))
         spreads = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
         by_others = spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity
         alone = group_of(pod) is None and not (spec.volumes and has_claims(pod))
         by_devices = spec.resource_claims or (self.cache.classes_by_resource and may_need_devices(pod))
-        own = _is_own(self.profile_of(pod))
-        return own and alone and not (spreads or by_others or by_devices or self.gated(pod))
+        return _is_own(profile) and alone and not (spreads or by_others or by_devices or self.gated(pod))
 
     def place_on(self, pod: Pod, node_name: str, *, preempts: bool = True) -> Decision:
         """Place a pod that names its only node, as a DaemonSet's pods do; evaluates only this node.

@@ -6,6 +6,7 @@ and when, is what was recorded.
 
 import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import permutations
@@ -35,8 +36,8 @@ GRACE = 5.0
 """A gap is recorded after what came in it, but no more seconds later."""
 
 MOST_COMPARED = 700_000
-"""Pods are compared with nodes so often, at most, to know what they waited for; a tenth as often to know what
-would have helped. So a question takes less than ten seconds, however large the cluster is."""
+"""Pods are compared with nodes so often, at most, to know what they waited for; a thirtieth as often, at each
+moment, to know what would have helped. So what is asked takes seconds, however large the cluster is."""
 
 
 def as_it_was(file: Path, text: str) -> Snapshot:
@@ -153,6 +154,17 @@ class Past:
         }
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A block without the garbage collector: it would look through a whole cluster, in vain."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # what stays is not looked through later either
+        gc.enable()
+
+
 class AskingPast:
     """Reads a recording, and asks why pods waited.
 
@@ -161,6 +173,7 @@ class AskingPast:
     isn't of that time.
     """
 
+    @_without_collector()
     def __init__(
         self,
         file: Path,
@@ -174,12 +187,7 @@ class AskingPast:
         self._changes: list[tuple[float, Change[Any]]] = []
         self._asked: list[Asked] = []
         self._waiting: dict[str, Asked] = {}
-        gc.disable()  # what is read is no garbage
-        try:
-            self._read()
-        finally:
-            gc.freeze()
-            gc.enable()
+        self._read()
         if not self._has_any:
             raise QuestionError(f"{file}: has no pods{where} up to then")
         gaps = [gap for gap in self._reading.gaps if self._since < gap.ended and gap.began < self._until]
@@ -207,38 +215,32 @@ class AskingPast:
 
     def steps(self) -> Iterator[None]:
         """Asks. Yields after each time that was asked about; then the answer is complete."""
-        gc.disable()  # what is asked leaves little garbage, and a cluster takes long to look through
-        try:
-            yield from self._steps()
-        finally:
-            gc.enable()
-
-    def _steps(self) -> Iterator[None]:
-        decider, moments = self._decider_of(self.snapshot), self.answer.moments
-        first = min(self._plan, default=0.0)
-        changes = (change for change in self._changes if change[0] > first)
-        change = next(changes, None)
-        causes: dict[bytes, str] = {}  # by kind, since the last change
-        for at, kinds in sorted(self._plan.items()):
-            while change and change[0] <= at:
-                decider.apply(change[1])
-                causes.clear()
-                change = next(changes, None)
-            for kind, asked in kinds.items():
-                if kind not in causes:
-                    decision = decider.check(asked[0].pod)
-                    causes[kind] = decider.gated(asked[0].pod) or cause_of(decision, decider.cache)
-                for waiting in asked:
-                    waiting.wait.note(causes[kind], at)
-            yield
-        for moment in moments:
-            moment.ask(self._spans, self._most_helped, self._decider_of(self._clusters[moment.at]))
-            yield
-        for moment, other in permutations(moments, 2):
-            moment.try_those_of(other)
-        for waiting in self._asked:
-            if not waiting.wait.causes:
-                waiting.wait.note(UNKNOWN, waiting.wait.began)
+        with _without_collector():
+            decider, moments = self._decider_of(self.snapshot), self.answer.moments
+            first = min(self._plan, default=0.0)
+            changes = (change for change in self._changes if change[0] > first)
+            change = next(changes, None)
+            causes: dict[bytes, str] = {}  # by kind, since the last change
+            for at, kinds in sorted(self._plan.items()):
+                while change and change[0] <= at:
+                    decider.apply(change[1])
+                    causes.clear()
+                    change = next(changes, None)
+                for kind, asked in kinds.items():
+                    if kind not in causes:
+                        decision = decider.check(asked[0].pod)
+                        causes[kind] = decider.gated(asked[0].pod) or cause_of(decision, decider.cache)
+                    for waiting in asked:
+                        waiting.wait.note(causes[kind], at)
+                yield
+            for moment in moments:
+                moment.ask(self._spans, self._most_helped, self._decider_of(self._clusters[moment.at]))
+                yield
+            for moment, other in permutations(moments, 2):
+                moment.try_those_of(other)
+            for waiting in self._asked:
+                if not waiting.wait.causes:
+                    waiting.wait.note(UNKNOWN, waiting.wait.began)
 
     def _at_times(self, times: Collection[float]) -> Iterator[tuple[float, Snapshot]]:
         """The cluster as it was at these times."""

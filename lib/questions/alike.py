@@ -10,6 +10,9 @@ from lib.kube.objects import Container, ObjectMeta, Pod, with_parts
 from lib.questions.deciding import Decider
 from lib.scheduling.affinity import Term, terms_of
 
+MOST_TERMS = 100
+"""A pod is compared with so many terms of others at most: there may be thousands that match any label."""
+
 
 class Kinds:
     """Kinds of pods. decider: has their profiles. others: all pods that are ever in the cluster."""
@@ -29,7 +32,8 @@ class Kinds:
         If a pod compares itself with no others, its labels count only for the terms that keep it off; its
         images, and the names of its containers and volumes, say nothing of where it fits.
         """
-        if not self._decider.fits_by_node(pod):
+        too_many = self._keep_off.count(pod.metadata.labels) > MOST_TERMS
+        if too_many or not self._decider.fits_by_node(pod):
             no_name = {"name": "", "uid": "", "creation_timestamp": None, "finalizers": ()}
             return msgspec.json.encode(with_parts(pod, metadata=no_name), enc_hook=int)
         spec = replace(

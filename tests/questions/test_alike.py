@@ -69,3 +69,16 @@ def test_labels_count_if_a_pod_keeps_them_off() -> None:
     assert kinds.kind(one) != kinds.kind(other)
     kinds = Kinds(decider, [a_pod("lonely", affinity=far_from("b"))])  # of its own namespace
     assert kinds.kind(one) == kinds.kind(other)
+
+
+def test_a_pod_that_thousands_of_terms_may_select_is_alike_to_those_with_its_labels_alone() -> None:
+    """To compare each pod of a recording with each such term would take hours."""
+    selectors = ({"matchExpressions": [{"key": f"k{i}", "operator": "DoesNotExist"}]} for i in range(101))
+    terms = [{"labelSelector": selector, "topologyKey": ZONE} for selector in selectors]
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    decider = decider_of(snapshot_of())
+    one, other = a_pod("one"), a_pod("two")
+    assert Kinds(decider, []).kind(one) == Kinds(decider, []).kind(other)
+    kinds = Kinds(decider, [a_pod("old", affinity=anti)])
+    assert kinds.kind(one) != kinds.kind(other)
+    assert kinds.kind(one) == kinds.kind(a_pod("one"))

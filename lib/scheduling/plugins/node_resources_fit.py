@@ -159,16 +159,20 @@ class NodeResourcesFit:
         if len(wanted) > MANY:  # too many to keep a list of all nodes for each
             Comparisons().add(PER_RESOURCE * len(wanted) * len(nodes))
             return [_rejection(node, wanted) for node in nodes]
-        lacking = [[room <= 0 for room in nodes.values(pods_left)]]
-        for name, needed in wanted.items():
-            lacking.append([room < needed for room in nodes.values(amount_left, name)])
-        if not any(True in of_resource for of_resource in lacking):
+        are_full = [room <= 0 for room in nodes.values(pods_left)]
+        lack_now = [
+            [room < needed for room in nodes.values(amount_left, name)] for name, needed in wanted.items()
+        ]
+        if not any(True in lacking for lacking in (are_full, *lack_now)):
             return [None] * len(nodes)
-        for name, needed in wanted.items():
-            lacking.append([room < needed for room in nodes.values(capacity, name)])
-        of_nodes = [*zip(*lacking, strict=True)]  # most nodes that lack something lack the same
-        found = {lacks: _rejection_of(lacks, [*wanted]) for lacks in {*of_nodes}}
-        return [found[lacks] for lacks in of_nodes]
+        if not wanted:
+            return [_rejected((), is_full, (), ()) for is_full in are_full]
+        lack_empty = [
+            [room < needed for room in nodes.values(capacity, name)] for name, needed in wanted.items()
+        ]
+        by_node = [*zip(are_full, zip(*lack_now, strict=True), zip(*lack_empty, strict=True), strict=True)]
+        alike = {answers: _rejected([*wanted], *answers) for answers in {*by_node}}  # most lack the same
+        return [alike[answers] for answers in by_node]
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Sum up the pod's requests for scoring, with defaults for containers that request nothing.
@@ -233,24 +237,30 @@ def _without_devices(wanted: Mapping[str, int], served: Set[str], node: NodeInfo
 
 
 def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
-    lacking = [amount_left(node, name) < needed for name, needed in wanted.items()]
-    if pods_left(node) > 0 and True not in lacking:
+    lacks_now = [amount_left(node, name) < needed for name, needed in wanted.items()]
+    is_full = pods_left(node) <= 0
+    if not is_full and True not in lacks_now:
         return None
-    in_all = (capacity(node, name) < needed for name, needed in wanted.items())
-    return _rejection_of((pods_left(node) <= 0, *lacking, *in_all), [*wanted])
+    lacks_empty = [capacity(node, name) < needed for name, needed in wanted.items()]
+    return _rejected([*wanted], is_full, lacks_now, lacks_empty)
 
 
-def _rejection_of(lacking: Sequence[bool], names: Sequence[str]) -> Status | None:
-    """A node's status. lacking: whether it lacks pods, each resource now, and each if it were empty."""
-    of_left, of_all = lacking[1 : len(names) + 1], lacking[len(names) + 1 :]
-    lacks = [name for name, is_lacking in zip(names, of_left, strict=True) if is_lacking]
-    reasons = [TOO_MANY_PODS] if lacking[0] else []
-    reasons += [INSUFFICIENT.format(name) for name in lacks]
+def _rejected(
+    names: Sequence[str], is_full: bool, lacks_now: Sequence[bool], lacks_empty: Sequence[bool]
+) -> Status | None:
+    """A node's status; None if it lacks nothing.
+
+    is_full: whether it takes no more pods. lacks_now, lacks_empty: for each of these resources, whether the
+    node has too little of it, with its pods and without them.
+    """
+    lacking = [name for name, lacks in zip(names, lacks_now, strict=True) if lacks]
+    reasons = [TOO_MANY_PODS] if is_full else []
+    reasons += [INSUFFICIENT.format(name) for name in lacking]
     if not reasons:
         return None
-    if any(map(and_, of_left, of_all)):  # even an empty node hasn't that much
+    if any(map(and_, lacks_now, lacks_empty)):
         return unresolvable(*reasons)
-    return Status(Code.UNSCHEDULABLE, tuple(reasons), lacks=frozenset(lacks))
+    return Status(Code.UNSCHEDULABLE, tuple(reasons), lacks=frozenset(lacking))
 
 
 @lru_cache(maxsize=1024)

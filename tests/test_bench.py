@@ -21,6 +21,7 @@ from scripts.benchmark.arena import Arena
 from scripts.benchmark.contestants import CONTESTANTS
 from scripts.benchmark.failover import failover, late_writes
 from scripts.benchmark.measures import burst
+from scripts.benchmark.options import PARTS
 from scripts.benchmark.processes import FailedError
 from scripts.benchmark.workloads import NAMES, chosen
 from scripts.servers.embedded import minicluster
@@ -52,6 +53,22 @@ def test_ticks_are_measured_beside_pods_that_wait(tmp_path: Path) -> None:
     for each in figures:
         assert 0 < each["value"] < 1_000, each
     assert re.search(r"tick beside 20 pods gated: [0-9.]+x at most \(", done.stdout)
+
+
+def test_pods_are_timed_beside_pods_that_wait(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    sizes = "--nodes", "3", "--waiting", "5", "--singles", "4"
+    done = bench(*sizes, "--only", "beside", "--schedulers", "watch", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_bytes())["figures"]
+    assert [each["measure"] for each in figures] == [
+        f"20 pods a second beside {beside}, {what}"
+        for beside in ("0 gated", "5 gated", "5 unschedulable")
+        for what in ("p50", "CPU of a pod")
+    ]
+    for each in figures:
+        assert each["pods"] == 4
+        assert 0 < each["value"] < 10_000, each
 
 
 def test_a_burst_is_measured_and_who_cannot_take_part_is_named(tmp_path: Path) -> None:
@@ -226,7 +243,4 @@ def test_a_write_of_one_that_led_before_is_found() -> None:
 def test_an_unknown_part_is_named() -> None:
     done = bench("--only", "bursts")
     assert done.returncode == 2
-    assert (
-        "'bursts' is none of burst, throughput, single, start, idle, size, failover, decide, replay, tick"
-        in done.stderr
-    )
+    assert f"'bursts' is none of {', '.join(PARTS)}" in done.stderr

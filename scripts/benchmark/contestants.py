@@ -20,7 +20,7 @@ from scripts.servers.real import assets
 LIVING = ("burst", "single", "start", "idle")
 """The parts for every contestant that runs as a scheduler in a cluster."""
 
-COMPARED = (*LIVING, "throughput")
+COMPARED = (*LIVING, "throughput", "beside")
 BINDING_ONLY = ("burst", "throughput")
 
 Command = Callable[[Arena, str, str], list[str]]

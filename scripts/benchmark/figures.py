@@ -5,7 +5,17 @@ from typing import Literal
 import msgspec
 
 Part = Literal[
-    "burst", "throughput", "single", "start", "idle", "size", "failover", "decide", "replay", "tick"
+    "burst",
+    "throughput",
+    "single",
+    "beside",
+    "start",
+    "idle",
+    "size",
+    "failover",
+    "decide",
+    "replay",
+    "tick",
 ]
 
 WITHOUT_ARENA = "decide", "failover", "replay", "tick"

@@ -51,7 +51,9 @@ def options() -> Options:
     add("--nodes", type=_counts, metavar="N,N", help=f"default: {_listed(NODES)}")
     add("--pods", type=count, default=1000, help="of a burst (default %(default)s)")
     add("--repeat", type=count, default=1, metavar="TIMES", help="of what varies (default %(default)s)")
-    add("--singles", type=count, default=50, metavar="PODS", help="one at a time (default %(default)s)")
+    add(
+        "--singles", type=count, default=50, metavar="PODS", help="that come one by one (default %(default)s)"
+    )
     add(
         "--bound",
         type=count,
@@ -64,7 +66,7 @@ def options() -> Options:
         type=_counts,
         default=WAITING,
         metavar="PODS,PODS",
-        help=f"that wait beside a tick (default {_listed(WAITING)})",
+        help=f"that wait, for tick and beside (default {_listed(WAITING)})",
     )
     add(
         "--sizes",

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,15 @@ class Process:
         """Its peak memory in bytes."""
         self.check()
         return peak_memory(Path(f"/proc/{self.handle.pid}"))
+
+    def wait_until(self, done: Callable[[], bool], limit: float, what: str) -> None:
+        """Wait, as long as it runs. FailedError if it ends, or after so many seconds. what: is waited for."""
+        until = time.monotonic() + limit
+        while not done():
+            self.check()
+            if time.monotonic() > until:
+                raise FailedError(f"not within {limit:g} s: {what}; it said: {self.last_words()}")
+            time.sleep(0.02)
 
     def last_words(self) -> str:
         """The end of its log."""

@@ -10,6 +10,7 @@ from rich.progress import Progress
 
 from scripts.benchmark import measures
 from scripts.benchmark.arena import Arena
+from scripts.benchmark.beside import WAITING_BY, beside, cpu_title, title as title_beside
 from scripts.benchmark.client import RefusedError
 from scripts.benchmark.contestants import Contestant
 from scripts.benchmark.decisions import decide, decide_workload, deciding
@@ -61,6 +62,7 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
         *_replaying(options, contestants),
         *_ticking(options, contestants),
         *_singles(arena, options, contestants),
+        *_beside(arena, options, contestants),
         *_bursts(arena, options, contestants),
         *_throughput(arena, options, contestants),
         *_at_rest(arena, options, contestants),
@@ -104,6 +106,15 @@ def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) 
     for _, contestant in product(range(options.repeat), _taking_part("single", contestants)):
         measure = partial(measures.single, arena, contestant, options.singles, options.limit)
         yield Step("single", [measures.P50, measures.P99], contestant, options.nodes[0], measure)
+
+
+def _beside(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    """Beside no pods that wait, and beside the most, for each way to wait."""
+    waiting = [("gated", 0), *((how, options.waiting[-1]) for how in WAITING_BY)]
+    for step, _, contestant in product(waiting, range(options.repeat), _taking_part("beside", contestants)):
+        measure = partial(beside, arena, contestant, step, options.singles, options.limit)
+        yields = [title_beside(step), cpu_title(step)]
+        yield Step("beside", yields, contestant, options.nodes[0], measure)
 
 
 def _bursts(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:

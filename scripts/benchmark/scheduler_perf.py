@@ -186,7 +186,9 @@ class Run:
         if op.get("skipWaitToCompletion"):
             self._pending[namespace] = self._pending.get(namespace, 0) + number
         else:
-            self._until(lambda: self._count([namespace], {}, "scheduled") >= there + number, namespace)
+            self.process.wait_until(
+                lambda: self._count([namespace], {}, "scheduled") >= there + number, self.limit, namespace
+            )
 
     def _creation(self, pod: Json, namespace: str) -> Request:
         spec = pod["spec"]
@@ -316,19 +318,10 @@ class Run:
             wanted = len(self.pods.of([namespace], labels)) if labels else self._pending[namespace]
             return self._count([namespace], labels, stage) >= wanted
 
-        self._until(done, f"all {stage} in {namespace}")
+        self.process.wait_until(done, self.limit, f"all {stage} in {namespace}")
 
     def _count(self, namespaces: list[str], labels: Mapping[str, str], stage: str) -> int:
         return sum(bool(getattr(pod, stage)) for pod in self.pods.of(namespaces, labels))
-
-    def _until(self, done: Callable[[], bool], what: str) -> None:
-        until = time.monotonic() + self.limit
-        while not done():
-            self.process.check()
-            if time.monotonic() > until:
-                said = self.process.last_words()
-                raise FailedError(f"not within {self.limit:g} s: {what}; it said: {said}")
-            time.sleep(0.02)
 
 
 def find(folder: Path, name: str) -> tuple[Path, Json, Json]:

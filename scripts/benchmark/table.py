@@ -144,6 +144,8 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield "workloads, as in scheduler_perf: pods that run already + pods measured, timed like a burst."
     if "single" in parts:
         yield "one pod at a time: from the sending of its POST to the binding that a watch sees."
+    if "beside" in parts:
+        yield "beside pods that wait: the same, with one pod after the other at an even pace."
     if rounds := _rounds(results.figures):
         yield f"burst, workloads, one pod at a time, failover: the medians of {rounds} rounds."
     if "start" in parts or "idle" in parts:

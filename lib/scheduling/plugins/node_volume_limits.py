@@ -4,22 +4,21 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.kube.resources import VOLUMES
-from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from lib.kube.storage import CSINode, VolumeAttachment
 from lib.lazily import Lazy
 from lib.scheduling.cache import Cache
 from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.status import SKIP, CycleState, NodeError, Status, unresolvable, unschedulable
-from lib.scheduling.volumes.claims import signed_volumes
+from lib.scheduling.volumes.claims import ReadsVolumes
 
 if TYPE_CHECKING:
     from lib.scheduling.volumes import attached
@@ -31,11 +30,10 @@ TOO_MANY = unschedulable("node(s) exceed max volume count")
 
 
 @dataclass(frozen=True)
-class NodeVolumeLimits:
+class NodeVolumeLimits(ReadsVolumes):
     """Filters out nodes that can't attach the pod's volumes, by the limits of their CSINode."""
 
     name: str = "NodeVolumeLimits"
-    needs: ClassVar = (VOLUMES,)
 
     events_to_register = (
         "AssignedPodDelete",
@@ -44,14 +42,6 @@ class NodeVolumeLimits:
         "CSINodeAdd",
         "CSINodeUpdate",
     )
-
-    def sign_for_hint(self, pod: Pod) -> Hashable:
-        """The pod's namespace and volumes."""
-        return signed_volumes(pod)
-
-    def helps_owners_alone(self, change: AnyChange) -> bool:
-        """Each change of a PersistentVolumeClaim."""
-        return isinstance(change.object, PersistentVolumeClaim)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A volume that is no longer used, a driver with a higher limit, or a new claim of the pod."""

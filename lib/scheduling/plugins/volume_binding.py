@@ -3,14 +3,13 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.kube.resources import VOLUMES
 from lib.kube.storage import (
     MIGRATED_PLUGINS,
     CSIDriver,
@@ -27,7 +26,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.status import SKIP, CycleState, NodeError, PluginError, Status, unresolvable, wait
-from lib.scheduling.volumes.claims import has_claims, signed_volumes, why_not_usable
+from lib.scheduling.volumes.claims import ReadsVolumes, has_claims, why_not_usable
 
 if TYPE_CHECKING:
     from lib.scheduling.storage import Storage
@@ -61,13 +60,12 @@ class VolumesState:
 
 
 @dataclass(frozen=True)
-class VolumeBinding:
+class VolumeBinding(ReadsVolumes):
     """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound."""
 
     bind_timeout_seconds: int = 600
     """After so long, a pod whose volumes are still not bound is rejected."""
     name: str = "VolumeBinding"
-    needs: ClassVar = (VOLUMES,)
 
     events_to_register = (
         "NodeAdd",
@@ -85,14 +83,6 @@ class VolumeBinding:
         "CSIStorageCapacityAdd",
         "CSIStorageCapacityUpdate",
     )
-
-    def sign_for_hint(self, pod: Pod) -> Hashable:
-        """The pod's namespace and volumes."""
-        return signed_volumes(pod)
-
-    def helps_owners_alone(self, change: AnyChange) -> bool:
-        """Each change of a PersistentVolumeClaim."""
-        return isinstance(change.object, PersistentVolumeClaim)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a volume, class, node or capacity that came, or changed for the better."""

@@ -4,14 +4,11 @@ Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.g
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
-from lib.kube.resources import VOLUMES
-from lib.kube.storage import PersistentVolumeClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.disks import clashing_disks, disks_of
 from lib.scheduling.hints import deleted_pod, is_about_claim_of
@@ -19,7 +16,7 @@ from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import add
 from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable, unschedulable
-from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, has_claims, signed_volumes
+from lib.scheduling.volumes.claims import NOT_FOUND, ReadsVolumes, claim_names, has_claims
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 IN_USE = unschedulable(
@@ -31,21 +28,12 @@ ONE_POD = "ReadWriteOncePod"
 
 
 @dataclass(frozen=True)
-class VolumeRestrictions:
+class VolumeRestrictions(ReadsVolumes):
     """Filters out nodes where a disk is in use, and all nodes if a ReadWriteOncePod claim is in use."""
 
     name: str = "VolumeRestrictions"
-    needs: ClassVar = (VOLUMES,)
 
     events_to_register = ("NodeAdd", "AssignedPodDelete", "PersistentVolumeClaimAdd")
-
-    def sign_for_hint(self, pod: Pod) -> Hashable:
-        """The pod's namespace and volumes."""
-        return signed_volumes(pod)
-
-    def helps_owners_alone(self, change: AnyChange) -> bool:
-        """Each change of a PersistentVolumeClaim."""
-        return isinstance(change.object, PersistentVolumeClaim)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A deleted pod that used the same disk or claim; a new node, or a new claim of the pod."""

@@ -3,24 +3,20 @@
 Source: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE, Pod
-from lib.kube.resources import VOLUMES
 from lib.kube.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
-    PersistentVolumeClaim,
     StorageClass,
 )
 from lib.scheduling.cache import Cache
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import SKIP, CycleState, Status, unresolvable
-from lib.scheduling.volumes.claims import claim_names, signed_volumes
+from lib.scheduling.volumes.claims import ReadsVolumes, claim_names
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 
@@ -35,11 +31,10 @@ Topology = tuple[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class VolumeZone:
+class VolumeZone(ReadsVolumes):
     """Filters out nodes of other zones; a node without zone and region labels passes."""
 
     name: str = "VolumeZone"
-    needs: ClassVar = (VOLUMES,)
 
     events_to_register = (
         "NodeAdd",
@@ -50,14 +45,6 @@ class VolumeZone:
         "PersistentVolumeUpdate",
         "StorageClassAdd",
     )
-
-    def sign_for_hint(self, pod: Pod) -> Hashable:
-        """The pod's namespace and volumes."""
-        return signed_volumes(pod)
-
-    def helps_owners_alone(self, change: AnyChange) -> bool:
-        """Each change of a PersistentVolumeClaim."""
-        return isinstance(change.object, PersistentVolumeClaim)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a new or moved node or volume; a new WaitForFirstConsumer class."""

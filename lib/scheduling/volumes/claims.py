@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Volume
+from lib.kube.resources import VOLUMES
 from lib.kube.storage import PersistentVolumeClaim
 
 if TYPE_CHECKING:
@@ -23,6 +25,22 @@ NOT_CREATED = 'waiting for ephemeral volume controller to create the persistentv
 LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume "{}"'
 BEING_DELETED = 'persistentvolumeclaim "{}" is being deleted'
 NOT_OWNER = "PVC {} was not created for pod {} (pod is not owner)"
+
+
+class ReadsVolumes:
+    """What all plugins have in common that filter nodes by a pod's volumes."""
+
+    needs: ClassVar = (VOLUMES,)
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """The pod's namespace and volumes, with its name if it has claims of its own."""
+        volumes = pod.spec.volumes
+        own = pod.metadata.name if any(volume.ephemeral for volume in volumes) else ""
+        return pod.metadata.namespace, own, msgspec.json.encode(volumes)
+
+    def helps_owners_alone(self, change: AnyChange) -> bool:
+        """Each change of a PersistentVolumeClaim."""
+        return isinstance(change.object, PersistentVolumeClaim)
 
 
 @dataclass(frozen=True)
@@ -47,13 +65,6 @@ def claim_name(pod: Pod, volume: Volume) -> ClaimName | None:
 def claim_names(pod: Pod) -> Mapping[ClaimName, int]:
     """The claims of a pod, in the order of its volumes, each with the number of volumes that have it."""
     return Counter(name for volume in pod.spec.volumes if (name := claim_name(pod, volume)))
-
-
-def signed_volumes(pod: Pod) -> Hashable:
-    """A pod's namespace and volumes, with its name if it has claims of its own."""
-    volumes = pod.spec.volumes
-    own = pod.metadata.name if any(volume.ephemeral for volume in volumes) else ""
-    return pod.metadata.namespace, own, msgspec.json.encode(volumes)
 
 
 def has_claims(pod: Pod) -> bool:

@@ -9,9 +9,13 @@ from scripts.benchmark.client import Json, Request
 from scripts.benchmark.contestants import Contestant
 from scripts.benchmark.measures import QUIET, Result, percentile, settled
 from scripts.benchmark.perf_pods import SeenPods
+from scripts.benchmark.processes import Process
 
 A_SECOND = 20
 """So many pods come each second."""
+
+AT_REST = 0.02
+"""The share of the processor's time that a scheduler takes at most when it has nothing to do."""
 
 NAMESPACE = ["default"]
 WAITING, PACED = {"pace": "waits"}, {"pace": "even"}
@@ -52,7 +56,7 @@ def beside(arena: Arena, contestant: Contestant, step: Step, pods: int, limit: f
             limit,
             f"{waiting} pods {how}",
         )
-        time.sleep(QUIET)
+        runs.process.wait_until(lambda: _is_at_rest(runs.process), limit, "all written about them")
         before = runs.process.cpu_seconds
         sent = _create(arena, [_paced_pod(number, name) for number in range(pods)])
         runs.process.wait_until(
@@ -64,6 +68,13 @@ def beside(arena: Arena, contestant: Contestant, step: Step, pods: int, limit: f
         Result(title(step), percentile(took, 50), "ms", pods, took),
         Result(cpu_title(step), cpu, "ms", pods),
     ]
+
+
+def _is_at_rest(process: Process) -> bool:
+    """Whether it has little to do for some time: events, for example, are written after all else."""
+    before = process.cpu_seconds
+    time.sleep(QUIET)
+    return process.cpu_seconds - before < AT_REST * QUIET
 
 
 def _waiting_pod(number: int, how: str, scheduler_name: str) -> Json:

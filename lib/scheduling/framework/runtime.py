@@ -256,7 +256,8 @@ class Framework:
                 asked = [i for i in asked if not (was := found[i]) or order[was.plugin] >= own_order]
             evaluations[plugin.name] += len(asked)
             statuses = run(state, pod, nodes.some(asked))
-            if isinstance(statuses, list) and statuses.count(None) == len(statuses) == len(asked):
+            none = isinstance(statuses, list) and not any(statuses)  # counting alone compares each status
+            if none and statuses.count(None) == len(statuses) == len(asked):
                 continue  # the usual case
             rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
             for i, status in zip(asked, statuses, strict=True):

@@ -30,10 +30,10 @@ class Sort(StrEnum):
 
 
 FEWER = 4
-"""Each sort but bindings and evictions has a fourth of the places that these have, of its own."""
+"""Bindings have the most places, and so have evictions. Each other sort has a fourth of that number."""
 
 EVENTS_BESIDE_BINDINGS = 2
-"""As long as pods wait to be bound, so many events at most are in flight: those pods come first."""
+"""As long as pods wait to be bound, at most this many events are in flight, because those pods come first."""
 
 
 @dataclass(eq=False, slots=True)
@@ -71,9 +71,9 @@ class _Running:
 class Pipeline:
     """Sends the requests of many writes, those of one write in order, without blocking in between.
 
-    A request has a place from when it is sent until its answer comes. Each sort has places of its own. Of
-    these, a namespace gets no more than are free. So some are always left for others, even if its requests
-    never end.
+    A request has a place from when it is sent until its answer comes. Each sort has places of its own. A
+    namespace gets at most as many of them as are still free. So some places are always left for other
+    namespaces, even if the requests of one never end.
 
     retrying: which failures of a write are worth another try, and after which pause.
 
@@ -91,7 +91,8 @@ class Pipeline:
         """The most events in flight, for now."""
         self.error: ApiError | None = None
         """Why writing ended in this tick: an UnreachableError when the API server isn't there, or a
-        NotLeadingError; None if it didn't end. The other writes get it in place of their next answer."""
+        NotLeadingError; None if it didn't end. The other writes get this error in place of their next
+        answer."""
         self.open: Counter[Sort] = Counter()
         """How many writes of each sort haven't ended."""
         self._lanes: dict[Sort, dict[str, _Lane]] = {sort: {} for sort in Sort}
@@ -117,7 +118,7 @@ class Pipeline:
 
     @property
     def waits_until(self) -> float:
-        """When there is something to do next, in the clock's seconds: -inf if an answer may come any time."""
+        """When there is something to do next, in the clock's seconds; -inf if an answer may come at once."""
         if self._in_flight or any(self._due.values()):
             return -inf
         return self._paused[0][0] if self._paused else inf
@@ -235,9 +236,9 @@ class Pipeline:
         self._due[lane.sort].setdefault(lane.namespace, lane)
 
     def _pause(self, running: _Running, error: ApiError, tries: int) -> bool:
-        """Pause a write before its next try, if another try is worth it; returns whether it is.
+        """Pause a write before its next try, if another try is worth it; returns whether it was paused.
 
-        If it isn't, and the API server isn't there, writing ends.
+        If no other try is worth it, and the API server isn't there, writing ends.
         """
         state = RetryCallState(self._retrying, None, (), {})
         state.attempt_number = tries
@@ -255,8 +256,8 @@ class Pipeline:
     def _advance(self, running: _Running, answer: Any) -> Any:
         """Let a write take its next step; returns its result, if it ends with one.
 
-        answer: the one to the last step; an ApiError is thrown into the write. If the next step is a request,
-        it is noted in `running`, and is to be sent.
+        answer: the answer to the last step; an ApiError is thrown into the write. If the next step is a
+        request, it is noted in `running`, and is to be sent.
         """
         write, running.request, running.failures, running.lost = running.write, None, 0, False
         try:

@@ -136,7 +136,7 @@ class Records:
             self.report.failed(victim, "event", as_api_error(error))
 
     def _check_room(self, victim: Pod) -> bool:
-        """Check that a victim still has room; returns whether it has. If its binding failed, it is spared."""
+        """Whether a victim still has room. If it has none, because its binding failed, it is spared."""
         phase = self.cache.lives.phase_of(victim)
         if phase in QUEUED and phase not in ROOM:
             self.cache.lives.spare([victim])

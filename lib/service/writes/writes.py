@@ -36,13 +36,13 @@ ANNOTATION = "poller/decision"
 """The annotation that says why a pod is on its node."""
 
 REPEATED_FOR = 30.0
-"""A binding that has failed is sent again for so many seconds. Then the pod is decided on anew: during a long
-outage, other pods may have come to its node.
+"""For so many seconds, a binding that has failed is sent again. Then the pod is decided on anew, because
+other pods may have come to its node during a long outage.
 """
 
 MAX_BATCH_SECONDS = 0.005
-"""Decisions are collected for so long before they are sent: decisions in a row are faster, because their data
-stays in the processor's caches."""
+"""Decisions are collected for so long before they are sent. Many decisions in a row are faster, because their
+data stays in the processor's caches."""
 
 LAST_RECORDS_SECONDS = 2.0
 """When poller ends, it waits no longer than this for the records that have begun."""
@@ -68,7 +68,7 @@ class Writes:
     records: Records
     """What is written of pods that were not scheduled."""
     more: bool = False
-    """Whether there are pods to decide on, which had no time in this tick."""
+    """Whether there are pods that could not be decided on in this tick, because its time was over."""
     _run_at: float = 0.0
     """When the pipeline runs next while pods are decided on, in seconds of `System.monotonic`."""
     _done: list[Completed] = field(default_factory=list)
@@ -145,7 +145,8 @@ class Writes:
     def _bind(self, decision: Decision, life: PodLife) -> Write[Completed]:
         """Run PreBind and Bind, POST the binding, run PostBind. Any error affects this pod only.
 
-        If what became of the pod is seen before the answer comes, that counts, and nothing more is written.
+        If a list or a watch shows what became of the pod before the answer comes, that counts, and nothing
+        more is written.
         Source: bindingCycle in pkg/scheduler/schedule_one.go
         """
         if life.phase != Phase.BINDING:
@@ -190,7 +191,7 @@ class Writes:
             yield from self._write_assumed(decision)
         except Exception as error:
             gives_devices = any(isinstance(write, ReserveClaim) for write in decision.writes)
-            if isinstance(error, ApiError) and not gives_devices:  # what may be taken stays so
+            if isinstance(error, ApiError) and not gives_devices:  # which may be taken now
                 error.may_be_written = False  # the binding was not sent
             waits_in = self.schedulers[decision.pod.spec.scheduler_name].waits_in_pre_bind(decision)
             if life.phase == Phase.BINDING:

@@ -34,6 +34,18 @@ def test_after_five_tries_it_fails() -> None:
     assert server.pipeline.error is None
 
 
+def test_a_write_is_not_tried_for_much_longer_than_half_a_minute() -> None:
+    server = Scripted({PATCH: [broken()]})
+    server.now = 1.0
+
+    def each_try_takes_20_seconds(_: str) -> None:
+        server.now += 20
+
+    server.on_send = each_try_takes_20_seconds
+    (error,) = server.run(caught(nominate(web(), "n1")))
+    assert (str(error), server.sent) == ("500", [PATCH] * 2)
+
+
 def test_a_post_is_tried_again_by_the_write_which_looks_up_first() -> None:
     server = Scripted({POST: [LOST, broken(), None], GET: [web()]})
     assert server.run(bind(web(), "n1", {})) == [OK]
@@ -170,6 +182,16 @@ def test_who_does_not_lead_sends_nothing_more() -> None:
     results = server.run(*(caught(bind(web(), "n1", {})) for _ in range(3)))
     assert [type(each) for each in results] == [NotLeadingError] * 3
     assert server.sent == [POST]
+
+
+def test_what_waits_for_a_place_ends_at_once_when_nothing_more_may_be_sent() -> None:
+    server = Scripted({POST: [HANGS], PATCH: [NotLeadingError("not sent")]}, window=2)
+    for _ in range(3):
+        server.pipeline.start(caught(bind(web(), "n1", {})), Sort.BINDING, "default")
+    server.pipeline.start(caught(nominate(web(), "n1")), Sort.RECORD, "default")
+    assert [type(each) for each in server.pipeline.run(0.0)] == [NotLeadingError] * 3
+    assert server.sent == [POST, PATCH]
+    assert server.pipeline.open == {Sort.BINDING: 1, Sort.RECORD: 0}
 
 
 def test_when_the_time_is_over_the_rest_is_left_for_the_next_run() -> None:

@@ -25,8 +25,8 @@ from lib.kube.watched_claims import WatchedClaims
 from lib.kube.watched_services import WatchedServices
 
 LONGEST_DOZE = 0.5
-"""The longest single wait, in seconds: a signal that comes just before the wait begins is handled only when
-it ends."""
+"""The longest single wait, in seconds. A signal that comes just before a wait begins is handled only when
+that wait ends."""
 
 
 class Informer(ClusterSource):

@@ -35,13 +35,13 @@ CLOCK_CHECK = 1.0
 """The longest single wait, in seconds: a wait doesn't count the time while the machine is suspended."""
 
 AT_ONCE = 0.001
-"""In seconds, the shortest time for `end_in`: 0 would mean never."""
+"""The shortest time for `System.end_process_in`, in seconds: 0 would mean never."""
 
 VERSION_ANNOTATION = "poller/version"
 """On the Lease: the version of the poller that holds it."""
 
 LAST_REQUEST = 3.0
-"""When poller is stopped, a request in flight may take so many more seconds; a busy machine needs some."""
+"""When poller is stopped, it waits for a request in flight for so many seconds: a busy machine needs some."""
 
 
 class Candidate:

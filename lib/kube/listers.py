@@ -32,10 +32,11 @@ def list_services(api: Api, namespace: str) -> Listing[Service]:
 class Listers:
     """Looks up what decisions need. Answers are up to date, or nearly so; controllers' selectors are kept.
 
-    The keys by need: services have a namespace's name; controllers a ControllerRef, and their selectors are
-    None where there is none; they can't be changed, so they are looked up once. Sizes of groups have a
-    PodGroupRef; see `PodGroups`. What all pods share has the key ALL: namespaces, only those that are served
-    if others may not be listed; the disruption budgets of the pods that may be evicted; what nodes use.
+    Each need has keys of its own. The key of services is the name of their namespace. That of a controller's
+    selector is a ControllerRef; the selector is None if there is none. It never changes, so it is looked up
+    once. The key of a group's size is a PodGroupRef; see `PodGroups`. What all pods share has the key ALL:
+    namespaces, only those that are served if others may not be listed; the disruption budgets of the pods
+    that may be evicted; what nodes use.
 
     served: the namespaces that are served; empty for all. Rights in these are enough. services: how to look
     these up, if they aren't to be listed.

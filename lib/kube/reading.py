@@ -27,8 +27,8 @@ ASK_AGAIN = 300.0
 class Permission:
     """What is known of the right to read a path.
 
-    What was never allowed is done without at once. If it was, others count on it: the pods of other
-    namespaces would lose their room. So a refusal is an error until it has lasted for a while.
+    What was never allowed is done without at once. What was allowed is in use: without it, the pods of other
+    namespaces would lose their room. So its refusal is an error until it has lasted for a while.
 
     without: what is logged when poller begins to do without it; "" if it can't.
     """
@@ -71,7 +71,7 @@ class Permission:
             raise error
 
     def may_do_without(self, error: ForbiddenError) -> bool:
-        """The same, but False when `do_without` raises the error: one that is kept is not raised again."""
+        """Like `do_without`, but False where that raises: an error that is kept must not be raised again."""
         if not self._without or self.is_done_without():
             return False
         now = self._now()

@@ -20,11 +20,11 @@ from lib.kube.store import Stores, key_of
 log = logging.getLogger(__name__)
 
 SHORTEST_WATCH = 0.3
-"""The least seconds between two openings of a watch: it may end at once, again and again."""
+"""The shortest time between two openings of a watch, in seconds. A watch may end at once, again and again."""
 
 WatchLine = tuple["Reflector[Any]", Watch | None, bytes | ApiError | Listing[Any] | None]
-"""A reflector, its watch, and a line. At the watch's end, instead: an error, or None if its time was up.
-From `open_beside`: no watch, and a list."""
+"""A reflector, its watch, and a line. At the watch's end, an error comes in place of a line, or None if the
+watch's time was up. From `open_beside` come None in place of a watch, and a list in place of a line."""
 
 
 class Reflector(Generic[Changed]):
@@ -33,7 +33,7 @@ class Reflector(Generic[Changed]):
     stores: where its objects are kept; other reflectors may keep those of other namespaces there. lines: the
     queue. unreadable: by name, a line for each object that can't be decoded. trouble: why the watch failed;
     it is reset when it has been reported. failed: why it can't be watched, as `WatchedClaims` found. version:
-    that was seen last; "" if a list must come first.
+    the resource version that was seen last; "" if a list must come first.
     """
 
     def __init__(
@@ -209,6 +209,6 @@ class Reflector(Generic[Changed]):
             self.trouble = why
 
     def _forget_version(self) -> None:
-        """A list must come next; one that is older than what was seen is refused from now on."""
+        """A list must come next. A list that is older than what was seen is refused from now on."""
         self._api.freshness.note(self.path, self.version)
         self.version = ""

@@ -47,7 +47,7 @@ class ClusterSource(ABC):
     """Polls for changes of nodes, assigned pods, and the unassigned pods of some schedulers.
 
     listers: look up what else decisions need. storage: how far claims and volumes are known. namespaces: pods
-    of these are served; empty for all. Besides the right to read nodes, rights in these are enough.
+    of these are served; empty for all. Rights in these are enough, besides the right to read nodes.
     """
 
     listers: Listers

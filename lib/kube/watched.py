@@ -34,7 +34,7 @@ class Watched(Reading):
         self._begin()
 
     def _begin(self) -> None:
-        """Watch where that is allowed now. What is known stays so: the lists find what has changed since."""
+        """Watch where that is allowed now. What is known stays known: lists find what has changed since."""
         self.close()
         self.reflectors = [
             Reflector(self.api, self.resource, path, self.stores, self._lines, **self.selectors)

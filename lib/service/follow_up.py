@@ -59,9 +59,9 @@ class FollowUp:
     def undone(self, decision: Decision) -> Decision:
         """A decision was undone: undo its writes, too, and wake the pods that its room could help.
 
-        Pods that could use its volumes and devices are woken, too: the API shows no change of what was not
-        written yet. A pod that was seen to be gone while it was being bound leaves the queue now: no other
-        change tells that it is gone. Returns what is left of the decision.
+        Pods that could use its volumes and devices are woken, too, because the API shows no change of what
+        was not written yet. A pod that was seen to be gone while it was being bound leaves the queue now,
+        because no other change tells that it is gone. Returns what is left of the decision.
         """
         if decision.undo:
             self.writes.undo(decision)

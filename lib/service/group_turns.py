@@ -43,7 +43,7 @@ class GroupTurns:
         return group_time.GroupTime()
 
     def others(self, pods: list[Pod]) -> list[Pod]:
-        """The pods without those of the attempt that isn't over, and of groups that wait for its end."""
+        """The pods, except those of the attempt that isn't over and those of groups that wait for its end."""
         if not self.under_way:
             return pods
         keep_out = self._waiting | {self.under_way.group}
@@ -105,7 +105,7 @@ class GroupTurns:
         return bool(decision.node_name) and phase not in ROOM
 
     def noted(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
-        """The changes. They don't wake pods whose attempt isn't over; those are woken after its end."""
+        """The changes. While an attempt isn't over, they don't wake its pods; after its end, they do."""
         if self.missed and not self.under_way:
             for change in self.missed:
                 self.follow_up.queue.wake(change, self.now())

@@ -45,8 +45,8 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
 def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Report, until: float) -> LookedUp:
     """Look up what pods need, and no more. before: what was looked up the last time.
 
-    A failed lookup is the error of the pods that need it. until: when to stop waiting for
-    answers; an answer that hasn't come then is pending for them, or has failed if that is infinity. poller
+    A failed lookup is the error of the pods that need it. until: when to stop waiting for answers. An answer
+    that hasn't come by then is pending for these pods; if `until` is infinity, the lookup has failed. poller
     goes on without what it may not read. UnreachableError when the API server isn't there.
     """
     listers, load = source.listers, before.load
@@ -112,9 +112,9 @@ def _newest(load: Load, found: Listing[NodeMetrics] | ApiError, now: float, repo
 
 
 class _Answers:
-    """What was looked up, and the pods that can't be tried, by uid, and why: `errors`, or `pending` answers.
+    """What was looked up, and why some pods can't be tried, by uid: `errors`, or `pending` answers.
 
-    may_wait: whether they can be tried again when an answer has come.
+    may_wait: whether these pods can be tried again when an answer has come.
     """
 
     def __init__(self, listers: Listers, needs: Needs, report: Report, *, may_wait: bool) -> None:
@@ -123,7 +123,7 @@ class _Answers:
         self._listers, self._needs, self._report, self._may_wait = listers, needs, report, may_wait
 
     def of(self, need: Need) -> Mapping[Any, Any]:
-        """What was found, by its key. The pods that need more wait, unless poller can go on without it."""
+        """What was found, by its key. Pods that need more than that wait, unless poller can do without it."""
         found = {}
         for key in self._needs.get(need, ()):
             answer = self._listers.of(need, key)

@@ -35,7 +35,7 @@ from lib.service.policy_watch import watching
 log = logging.getLogger("poller")
 
 NOT_OF_POLICIES = Plugin, QueueSortPlugin, NeedingPlugin, NeedingForPodPlugin, FromFilesPlugin
-"""What a class of a policy can't have: nothing is looked up for it, and all profiles share one queue."""
+"""What a class of a policy can't have, as nothing is looked up for it, and all profiles share one queue."""
 
 POINTS = [
     point
@@ -178,7 +178,7 @@ def _run(file: Path) -> ModuleType:
         raise PolicyError(f"{file}: a policy is a Python file, NAME.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     beside = str(file.resolve().parent)
-    sys.path.append(beside)  # it may import files beside it; at the end, so that none hides another module
+    sys.path.append(beside)  # it may import files beside it; last, so that none hides another module
     before = {*sys.modules}
     try:
         with watching([spec.origin or str(file)]):

@@ -41,7 +41,7 @@ Check = Callable[[], Sequence[str]]
 
 
 class StartupChecks:
-    """Checks that are made once, when the API server is reachable: in threads, as no pod needs the answers.
+    """Checks that are made once, when the API server is reachable, in threads: no pod needs the answers.
 
     api: for quick reads. rights: those that poller needs. election: of the leader. missing_namespaces: served
     namespaces that don't exist.
@@ -75,8 +75,9 @@ class StartupChecks:
     def during_poll(self, patience: float = PATIENCE) -> Iterator[None]:
         """A block that polls. At its end, also after an ApiError, all rights that are missing are named.
 
-        A thread reviews them meanwhile: there are dozens of reviews, and the first poll mostly waits. After a
-        poll that succeeds, they are named later if that takes longer than `patience`, in seconds.
+        A thread reviews the rights meanwhile, because there are dozens of reviews, and the first poll mostly
+        waits. If the reviews take longer than `patience`, in seconds, after a poll that succeeds, the missing
+        rights are named later.
         """
         if self._rights_known or self._api.system.monotonic() < self._review_again_at:
             yield
@@ -129,7 +130,7 @@ class StartupChecks:
     def after_poll(self, patience: float = PATIENCE) -> None:
         """After the API server has answered: warn of misspelled names.
 
-        They are told of later if that takes longer than `patience`, in seconds.
+        If the checks take longer than `patience`, in seconds, the warnings come later.
         """
         if self._api.system.monotonic() >= self._look_again_at:
             self._look_again_at = self._api.system.monotonic() + LOOK_AGAIN

@@ -141,6 +141,17 @@ def test_the_oldest_that_has_not_begun_is_dropped_where_most_wait() -> None:
     assert sorted(body.message for body in server.bodies) == ["0", "2", "3"]
 
 
+def test_the_last_one_that_has_not_begun_can_be_dropped_and_one_that_has_begun_can_not() -> None:
+    server = Scripted({"POST events": [HANGS]}, window=8)
+    for left in (0, 1):
+        server.pipeline.start(record(web(), "Scheduled", "bound", NOW), Sort.EVENT, "default")
+        if left:
+            assert [*server.pipeline.run(0.0)] == []  # it is sent
+        server.pipeline.drop_oldest(Sort.EVENT)
+        assert [*server.pipeline.run(0.0)] == []
+        assert server.pipeline.open[Sort.EVENT] == len(server.sent) == left
+
+
 def test_without_an_api_server_the_gate_closes_and_the_others_are_not_sent() -> None:
     server = Scripted({POST: [AWAY], PATCH: [None]}, window=1)
     results = server.run(*(caught(bind(web(), "n1", {})) for _ in range(3)))

@@ -15,8 +15,10 @@ from waiting import recheck_permit
 from lib.kube.changes import Change, Kind
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, OverloadedError
 from lib.kube.objects import Pod
+from lib.kube.pod_writes import bind
 from lib.kube.resource_claims import ReleaseClaim, ReserveClaim
 from lib.kube.storage import PersistentVolume
+from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Plugin
@@ -34,6 +36,8 @@ from lib.service.writes.writes import Writes
 
 BINDING, GET, EVENT = "POST pods/web/binding", "GET pods/web", "POST events"
 STATUS, OLD_STATUS, OLD_DELETE = "PATCH pods/web/status", "PATCH pods/old/status", "DELETE pods/old"
+CLAIM_GET = "GET /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/gpu"
+CLAIM = f"{CLAIM_GET.replace('GET', 'PATCH')}/status"
 FORBIDDEN = ForbiddenError("403")
 
 
@@ -101,6 +105,53 @@ def preempting() -> Decision:
 )
 def test_the_result_of_a_binding(answers: dict[str, Any], result: Result) -> None:
     assert Loop(answers).bind(scheduled()) == [result]
+
+
+def test_a_pod_that_fits_nowhere_has_its_result_without_a_write() -> None:
+    loop = Loop({})
+    loop.writes.submit(Decision(web(), Outcome.UNSCHEDULABLE, "no room"))
+    assert loop.flush() == [Result.UNSCHEDULABLE]
+    assert loop.server.sent == []
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    loop = Loop({})
+    loop.writes.options = dataclasses.replace(loop.writes.options, dry_run=True)
+    loop.writes.records.dry_run = True
+    loop.submit(scheduled("db"))
+    loop.writes.records.failed_scheduling(preempting())
+    loop.writes.records.nominated(scheduled(), "n1")
+    loop.writes.undo(Decision(web(), Outcome.ERROR, undo=(ReleaseClaim(claim("gpu-0", "web"), web()),)))
+    assert not loop.writes.records.must_wait("web")
+    assert loop.flush() == [Result.NOT_WRITTEN]
+    assert loop.server.sent == []
+
+
+def test_a_binding_that_fails_unexpectedly_is_the_error_of_its_pod_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(pod: Pod, *more: Any) -> Write[Any]:
+        if pod.metadata.name == "web":
+            raise KeyError("what")
+        return (yield from bind(pod, *more))
+
+    monkeypatch.setattr("lib.service.writes.writes.bind", breaks)
+    loop = Loop({"POST pods/db/binding": [None]})
+    for name in ("web", "db"):
+        loop.submit(scheduled(name))
+    failed, bound = loop.results()
+    assert (failed.result, bound.result) == (Result.FAILED, Result.BOUND)
+    assert failed.decision.message == "running Bind plugin \"DefaultBinder\": KeyError: 'what'"
+
+
+def test_the_only_tick_writes_what_follows_from_its_own_results_too() -> None:
+    loop = Loop({BINDING: [FORBIDDEN], STATUS: [OverloadedError("429"), None]})
+    loop.writes.options = dataclasses.replace(loop.writes.options, once=True)
+    loop.submit(scheduled())
+    for completed in loop.writes.drain():
+        loop.cache.forget(completed.decision.pod)
+        loop.writes.records.failed_scheduling(completed.decision)
+    assert loop.server.sent == [BINDING, STATUS, STATUS, EVENT]
 
 
 SEEN = [
@@ -205,6 +256,21 @@ def test_a_pod_that_may_be_bound_is_looked_up_beside_the_loop(answer: Any, resul
     assert found.now == (answer if is_there else None)
 
 
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_claim_that_may_be_reserved_is_looked_up_if_its_pod_is_not_bound(bound: bool) -> None:
+    """No watch has shown yet that the pod's devices were given to it."""
+    loop = Loop({GET: [web("n1" if bound else "")], CLAIM_GET: [claim("gpu-0", "web", resourceVersion="2")]})
+    loop.cache.devices.reserve(claim("gpu-0", "web"))
+    loop.cache.assume(web(), "n1")
+    life = loop.lives.of(web())
+    life.decision = structs.replace(scheduled(), writes=(ReserveClaim(claim(), web(), "n1"),))
+    loop.writes.look_up(life)
+    assert [each.result for each in loop.results()] == [Result.FOUND]
+    assert loop.server.sent == ([GET] if bound else [GET, CLAIM_GET])
+    known = loop.cache.devices.claims.get("default/gpu")
+    assert (known.metadata.resource_version if known else "") == ("" if bound else "2")
+
+
 def test_of_too_many_events_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lib.service.writes.writes.MAX_EVENTS", 3)
     loop = Loop({EVENT: [HANGS]})
@@ -268,6 +334,25 @@ def test_the_event_of_a_bound_pod_is_kept_over_an_outage_and_written_once() -> N
     assert loop.server.sent == [EVENT]
 
 
+def test_an_event_that_is_refused_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop({BINDING: [None], EVENT: [FORBIDDEN]})
+    assert loop.bind(scheduled()) == [Result.BOUND]
+    assert "default/web: event failed: 403" in caplog.text
+    loop.flush()
+    assert loop.server.sent == [BINDING, EVENT]
+
+
+def test_while_poller_ends_no_event_is_sent_any_more_when_nothing_answers() -> None:
+    """Each would take as long as an answer may take."""
+    loop = Loop({EVENT: [LOST]})
+    loop.server.pipeline.window = 1
+    for name in ("web", "db"):
+        loop.writes.scheduled(scheduled(name))
+    loop.server.shutdown.stopping.set()
+    assert [*loop.writes.drain()] == []
+    assert loop.server.sent == [EVENT]
+
+
 def test_the_condition_comes_first_then_evictions_and_the_event() -> None:
     loop = Loop({each: [None] for each in (STATUS, OLD_STATUS, OLD_DELETE, EVENT)})
     loop.writes.records.failed_scheduling(preempting())
@@ -324,6 +409,14 @@ def test_a_held_victim_gets_its_event_although_the_preemptor_is_bound_before_its
     assert loop.server.sent == [EVENT]
     event = loop.server.bodies[0]
     assert (event.reason, event.involved_object.name) == ("Preempted", "old")
+
+
+def test_an_event_of_a_held_victim_that_is_refused_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Loop({EVENT: [FORBIDDEN], STATUS: [None]})
+    decision = Decision(web(), Outcome.UNSCHEDULABLE, nominated="n1", preempted_held=(named("old"),))
+    loop.writes.records.failed_scheduling(decision)
+    assert loop.flush() == []
+    assert "default/old: event failed: 403" in caplog.text
 
 
 def test_an_outage_is_not_told_once_more_for_the_event_of_a_held_victim(
@@ -505,9 +598,6 @@ def test_of_a_pod_one_record_is_written_at_a_time() -> None:
     assert [each.message for each in marks] == ["second"]  # the first was outdated before it was sent
 
 
-CLAIM = "PATCH /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/gpu/status"
-
-
 @pytest.mark.parametrize(
     "answer", [claim("gpu-0", "other"), CONFLICT, FORBIDDEN, AWAY, "no claim at all"], ids=type
 )
@@ -522,6 +612,14 @@ def test_a_pod_is_tried_again_when_its_claim_was_given_back_or_could_not_be(answ
     assert {*loop.server.sent} == {CLAIM}
     assert not loop.writes.records.must_wait("web")
     assert [*loop.cache.devices.pending] == ["gpu"]
+
+
+def test_what_undoes_a_decision_on_a_pod_without_a_node_is_written_after_its_condition() -> None:
+    loop = Loop({STATUS: [None], CLAIM: [claim("gpu-0", "other")]})
+    undo = (ReleaseClaim(claim("gpu-0", "web", "other"), web()),)
+    loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, "no room", undo=undo))
+    assert loop.flush() == []
+    assert (loop.server.sent[0], {*loop.server.sent}) == (STATUS, {STATUS, CLAIM, EVENT})
 
 
 VOLUME = "PATCH /api/v1/persistentvolumes/v1"
@@ -609,9 +707,24 @@ class GivesDevices:
     """A PreBind plugin: the pod waits until its claim is written."""
 
     name = "GivesDevices"
+    asked = 0
 
     def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Status | None:
-        return wait("not written yet", writes=[ReserveClaim(claim("gpu-0"), pod, node_name, None)])
+        self.asked += 1
+        writes = [ReserveClaim(claim("gpu-0"), pod, node_name, None)]
+        return wait("not written yet", writes=writes) if self.asked == 1 else None
+
+
+@pytest.mark.parametrize("conditions", [[], ["example.com/attached"]], ids=["none", "one"])
+def test_a_pod_whose_device_must_get_ready_first_is_said_to_wait_for_it(conditions: list[str]) -> None:
+    written = claim("gpu-0", "web", resourceVersion="2")
+    assert written.status.allocation
+    (device,) = written.status.allocation.devices.results
+    device.binding_conditions = tuple(conditions)
+    loop = Loop({CLAIM: [written], STATUS: [None], BINDING: [None]}, GivesDevices())
+    assert loop.bind(scheduled()) == [Result.BOUND]
+    assert loop.cache.devices.claims.get("default/gpu") == written
+    assert loop.server.sent == [CLAIM, *([STATUS, EVENT] if conditions else []), BINDING, EVENT]
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,6 @@ class Records:
             lacks = True
             self.cache.nominator.delete(decision.pod)
             self.nominated(decision, "")
-        if lacks and not (self._is_outdated(record) or self.pipeline.stopping):
+        if lacks and not self._is_outdated(record):
             return Completed(decision, Result.NOT_RECORDED)
         return None

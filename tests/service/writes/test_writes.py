@@ -308,6 +308,7 @@ def test_a_binding_that_was_to_wait_for_long_is_decided_on_anew(pause: float, re
     busy = FORBIDDEN.__class__("429")
     busy.transient, busy.retry_after = True, pause
     loop = Loop({BINDING: [busy, None], EVENT: [None]})
+    loop.server.now = 100.0
     assert loop.bind(scheduled()) == results
     assert loop.server.sent.count(BINDING) == (2 if results == [Result.BOUND] else 1)
 
@@ -454,6 +455,36 @@ def test_a_victim_that_cannot_be_evicted_costs_the_preemptor_its_nomination() ->
     assert loop.server.bodies[-1]["status"] == {"nominatedNodeName": ""}
 
 
+def test_a_nomination_that_a_later_decision_has_replaced_is_not_ended() -> None:
+    loop = Loop({STATUS: [None], OLD_STATUS: [None], OLD_DELETE: [FORBIDDEN], EVENT: [FORBIDDEN]})
+    loop.writes.records.failed_scheduling(preempting())
+    later = Decision(web(), Outcome.UNSCHEDULABLE, "later", nominated="n2")
+
+    def decide(sent: str) -> None:
+        if sent == OLD_DELETE:
+            loop.writes.records.failed_scheduling(later)
+
+    loop.server.on_send = decide
+    for _ in range(2):
+        loop.flush()
+    said = [body["status"] for body in loop.server.bodies if isinstance(body, dict) and "status" in body]
+    assert said[-1]["nominatedNodeName"] == "n2"
+    assert said[-1]["conditions"][0].message.startswith("later")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [(Outcome.UNSCHEDULABLE, "Unschedulable"), (Outcome.ERROR, "SchedulerError")],
+    ids=["no node", "error"],
+)
+def test_a_condition_tells_an_error_from_a_pod_that_fits_nowhere(outcome: Outcome, reason: str) -> None:
+    loop = Loop({STATUS: [None]})
+    loop.writes.records.failed_scheduling(Decision(web(), outcome, "why"))
+    loop.flush()
+    (condition,) = loop.server.bodies[0]["status"]["conditions"]
+    assert condition.reason == reason
+
+
 @pytest.mark.parametrize("during", [STATUS, OLD_STATUS])
 def test_a_victim_that_has_lost_its_room_meanwhile_is_not_evicted(during: str) -> None:
     loop = Loop({STATUS: [None], OLD_STATUS: [None], EVENT: [None]})
@@ -474,9 +505,10 @@ def test_a_victim_that_has_lost_its_room_meanwhile_is_not_evicted(during: str) -
     assert not loop.writes.records.must_wait("web")
 
 
-def test_without_an_api_server_the_pod_is_tried_again() -> None:
-    loop = Loop({STATUS: [AWAY]})
-    loop.writes.records.failed_scheduling(preempting())
+@pytest.mark.parametrize("answers", [{STATUS: [AWAY]}, {STATUS: [None], EVENT: [AWAY]}], ids=["all", "one"])
+def test_a_pod_is_tried_again_if_the_api_server_was_away_for_a_part_of_its_record(answers: Any) -> None:
+    loop = Loop(answers)
+    loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, "no room"))
     assert loop.flush() == [Result.NOT_RECORDED]
 
 

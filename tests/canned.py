@@ -21,6 +21,7 @@ Json = dict[str, Any]
 KINDS = {
     "pods": "Pod",
     "nodes": "Node",
+    "nodemetrics": "NodeMetrics",
     "namespaces": "Namespace",
     "services": "Service",
     "events": "Event",
@@ -116,6 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not match:
             return self._answer(404, _status(404, "no such path"))
         resource, name = match["resource"], match["name"]
+        if "/metrics.k8s.io/" in url.path:  # whose resource is called "nodes", too
+            resource = "nodemetrics"
         asked = f"WATCH {url.path}" if query.get("watch") else url.path
         if {url.path, asked} & self.canned.forbidden:
             return self._answer(403, _status(403, f"{resource} is forbidden", "Forbidden"))

@@ -1,16 +1,28 @@
 """If an object that a pod needs can't be looked up, only this pod is concerned."""
 
+from collections.abc import Hashable
+from datetime import UTC, datetime
+from math import inf
 from threading import Event
 from typing import Any
 
 import pytest
+from canned import CannedServer, canned
 from cluster import Cluster
 from faults import ALWAYS, Effect, Fault, answer, faulty
-from objects import read
+from later import Later
+from objects import pod as new_pod, read
 
+from lib.kube import resources
+from lib.kube.api import Api
 from lib.kube.lookup import PENDING, Lookup
-from lib.kube.objects import LabelSelector, Pod
+from lib.kube.objects import ControllerRef, LabelSelector, Pod
+from lib.kube.resources import ALL, Need
+from lib.kube.source import PollingSource
+from lib.scheduling.looked_up import REFRESH, LookedUp
 from lib.scheduling.workloads import Workloads, controller_of
+from lib.service.lookups import look_up
+from lib.service.telemetry.report import Report
 
 ON_ONE_SERVER = True
 
@@ -91,6 +103,151 @@ def test_only_the_pods_that_need_it_wait(priorities: Cluster, answered: Effect, 
         event["involvedObject"]["name"]: event["message"] for event in cluster.events("FailedScheduling")
     }
     assert "ReplicaSet default/bad can't be looked up" in messages["of-a-controller"]
+
+
+WEB = new_pod("web")
+LABELS = {"labels": {"team": "a"}}
+OBJECTS: dict[str, list[Any]] = {
+    "namespaces": [{"metadata": {"name": "default", **LABELS}}],
+    "services": [{"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}],
+    "replicasets": [
+        {
+            "apiVersion": "apps/v1",
+            "metadata": {"name": "r", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"tier": "front"}}},
+        }
+    ],
+    "poddisruptionbudgets": [
+        {"metadata": {"name": "good", "namespace": "default"}},
+        {"metadata": {"name": "bad", "namespace": "theirs"}, "spec": 5},
+    ],
+    "nodemetrics": [{"metadata": {"name": "n1"}, "timestamp": "2026-01-01T00:00:00Z", "usage": {"cpu": "2"}}],
+}
+CONTROLLER = ControllerRef("default", "apps/v1", "ReplicaSet", "r", "u")
+PATHS = {
+    "namespaces": "/api/v1/namespaces",
+    "services": "/api/v1/namespaces/default/services",
+    "replicasets": "/apis/apps/v1/namespaces/default/replicasets/r",
+    "poddisruptionbudgets": "/apis/policy/v1/poddisruptionbudgets",
+    "nodemetrics": "/apis/metrics.k8s.io/v1beta1/nodes",
+}
+
+
+class Asks:
+    """Looks up what a pod needs, beside a server."""
+
+    def __init__(self, server: CannedServer) -> None:
+        self.server, self.machine = server, Later()
+        self.found = LookedUp()
+
+    def ask(self, *needs: tuple[Need, Hashable], until: float = inf) -> LookedUp:
+        stopping = Event()
+        stopping.set()  # so nothing is asked for twice
+        with Api(self.server.url, stopping, system=self.machine) as api:
+            source = PollingSource(api, ["my-scheduler"])
+            wanted = {need: {key: [WEB]} for need, key in needs}
+            report = Report(dry_run=False, explain=None)
+            self.found = look_up(wanted, source, self.found, report, until)
+        return self.found
+
+
+def test_what_a_pod_needs_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    with canned(OBJECTS) as server:
+        found = Asks(server).ask(
+            (resources.NAMESPACE_LABELS, ALL),
+            (resources.OWN_SERVICES, "default"),
+            (resources.CONTROLLERS, CONTROLLER),
+            (resources.PREEMPTION, ALL),
+            (resources.LOAD, ALL),
+        )
+    assert (found.errors, found.pending, found.budgets_error) == ({}, {}, "")
+    assert found.namespaces == {"default": {"team": "a"}}
+    assert [each.spec.selector for each in found.workloads.services] == [{"app": "web"}]
+    assert found.workloads.selectors == {CONTROLLER: LabelSelector({"tier": "front"})}
+    assert [str(each) for each in found.budgets or ()] == ["default/good"]
+    assert found.budgets_unread == {"theirs"}
+    assert "theirs/bad" in caplog.text
+    assert len(found.load.since("n1", datetime(2026, 1, 1, tzinfo=UTC))) == 1
+
+
+SPREADING, USE = "spreading pods that belong together", "what nodes use (ActualLoad)"
+
+
+@pytest.mark.parametrize(
+    ("need", "key", "forbidden", "waits_for", "goes_on_without"),
+    [
+        (resources.NAMESPACE_LABELS, ALL, True, "namespaces", ""),
+        (resources.NAMESPACE_LABELS, ALL, False, "namespaces", ""),
+        (resources.OWN_SERVICES, "default", True, "", SPREADING),
+        (resources.OWN_SERVICES, "default", False, "services of namespace default", ""),
+        (resources.CONTROLLERS, CONTROLLER, True, "", SPREADING),
+        (resources.PREEMPTION, ALL, True, "", "preemption"),
+        (resources.PREEMPTION, ALL, False, "", ""),
+        (resources.LOAD, ALL, True, "", USE),
+        (resources.LOAD, ALL, False, "", USE),
+    ],
+)
+def test_a_pod_waits_for_what_it_needs_unless_poller_can_go_on_without_it(
+    need: Need,
+    key: Hashable,
+    forbidden: bool,
+    waits_for: str,
+    goes_on_without: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with canned(OBJECTS) as server:
+        server.forbidden, server.failing = ({*PATHS.values()}, ()) if forbidden else (set(), {*OBJECTS})
+        found = Asks(server).ask((need, key))
+    if waits_for:
+        assert found.errors[WEB.metadata.uid].startswith(f"{waits_for} can't be looked up: GET ")
+    assert (len(found.errors), found.pending) == (bool(waits_for), {})
+    assert caplog.text.count("going on without ") == bool(goes_on_without)
+    assert goes_on_without in caplog.text
+
+
+def test_a_pod_that_cannot_preempt_does_not_fail_because_budgets_could_not_be_read_before() -> None:
+    with canned(OBJECTS) as server:
+        asks, budgets = Asks(server), (resources.PREEMPTION, ALL)
+        known = asks.ask(budgets).budgets
+        server.failing = ["poddisruptionbudgets"]
+        found = asks.ask(budgets)
+        assert found.budgets_error.startswith("disruption budgets can't be looked up: ")
+        assert (found.budgets, found.errors) == (known, {})
+        assert asks.ask().budgets_error == ""
+        server.forbidden = {PATHS["poddisruptionbudgets"]}
+        found = asks.ask(budgets)
+        assert (found.budgets, found.budgets_error) == (None, "")
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_the_metrics_of_nodes_are_read_again_after_a_while_though_they_could_not_be(
+    forbidden: bool,
+) -> None:
+    with canned(OBJECTS) as server:
+        asks, load = Asks(server), (resources.LOAD, ALL)
+        if forbidden:
+            server.forbidden = {PATHS["nodemetrics"]}
+        first = asks.ask(load).load
+        server.forbidden = set()
+        assert asks.ask(load).load is first
+        asks.machine.seconds += REFRESH
+        again = asks.ask(load).load
+        assert again is not first
+        assert len(again.since("n1", datetime(2026, 1, 1, tzinfo=UTC))) == 1
+
+
+@pytest.mark.parametrize("need", [resources.VOLUMES, resources.DEVICES], ids=["volumes", "devices"])
+def test_an_answer_that_has_not_come_is_an_error_only_if_it_was_waited_for_until_the_end(
+    need: Need,
+) -> None:
+    why = {WEB.metadata.uid: f"{need.called}: the API server has not answered yet"}
+    with canned(OBJECTS) as server:
+        asks = Asks(server)
+        found = asks.ask((need, ALL), until=0.0)
+        assert (found.pending, found.errors) == (why, {})
+        found = asks.ask((need, ALL), until=inf)
+        assert (found.pending, found.errors) == ({}, why)
+        assert asks.ask().errors == {}
 
 
 def test_one_namespace_changes_nothing_of_anothers_controller() -> None:

@@ -22,6 +22,7 @@ from lib.kube.resources import ALL, NAMESPACE_LABELS, NAMESPACES
 from lib.kube.source import ClusterSource, PollingSource
 
 PODS, CLAIMS = "/api/v1/pods", "/api/v1/persistentvolumeclaims"
+OUR_CLAIMS = "/api/v1/namespaces/ours/persistentvolumeclaims"
 
 
 def pod(namespace: str, name: str, **spec: Any) -> Json:
@@ -77,6 +78,10 @@ class Reader:
         eventually(does)
         self.poll()
         assert self.known == what
+
+    @property
+    def unseen(self) -> str:
+        return self._source.storage.unseen
 
     def takes_away(self, *paths: str) -> None:
         self.server.forbidden |= {*paths}
@@ -170,6 +175,12 @@ def test_who_never_had_the_right_goes_on_at_once(reader: Reader) -> None:
     reader.gives_back()
     reader.machine.seconds += ASK_AGAIN
     reader.knows(ALL_OF_THEM)
+
+
+def test_who_may_not_read_claims_in_the_served_namespaces_either_is_told(reader: Reader) -> None:
+    reader.server.forbidden |= {CLAIMS, OUR_CLAIMS}
+    reader.knows(ALL_OF_THEM - {"of-ours", "of-theirs"})
+    assert f"volumes can't be read: GET {OUR_CLAIMS}: 403" in reader.unseen
 
 
 def test_labels_of_namespaces_that_may_not_be_read_for_a_moment_are_not_done_without() -> None:

@@ -4,6 +4,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from objects import node, pod
 from scheduling.groups.test_groups import OF_COSCHEDULING, member
@@ -171,6 +172,25 @@ def test_when_an_attempt_is_given_up_those_are_tried_that_its_devices_could_help
     assert loop.ready() == set()
     loop.turns.give_up()
     assert loop.ready() == {"a", "b", "c", "other"}
+
+
+def test_an_attempt_that_fails_gives_its_room_back_and_another_one_can_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(*_: object) -> Decision:
+        raise KeyError("what")
+
+    pods = group("a", "b", "c", "d")
+    loop = Loop(3, *pods)
+    assert loop.decide(pods, 3) is None
+    assert loop.decide_alone(other()).outcome == Outcome.UNSCHEDULABLE
+    with monkeypatch.context() as patched:
+        patched.setattr(Scheduler, "schedule_one", breaks)
+        with pytest.raises(KeyError):
+            loop.decide(pods, 9)
+    assert loop.turns.under_way is None
+    assert loop.cache.nodes["n1"].pods == []
+    assert loop.ready() == {"a", "b", "c", "d", "other"}
 
 
 def test_a_group_whose_pods_change_again_and_again_lets_other_large_groups_go_first() -> None:

@@ -16,12 +16,14 @@ from objects import pod as new_pod, read
 from lib.kube import resources
 from lib.kube.api import Api
 from lib.kube.lookup import PENDING, Lookup
-from lib.kube.objects import ControllerRef, LabelSelector, Pod
+from lib.kube.objects import COSCHEDULING, ControllerRef, LabelSelector, Pod, PodGroupRef
 from lib.kube.resources import ALL, Need
 from lib.kube.source import PollingSource
+from lib.scheduling.cache import Cache
 from lib.scheduling.looked_up import REFRESH, LookedUp
+from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.workloads import Workloads, controller_of
-from lib.service.lookups import look_up
+from lib.service.lookups import look_up, needs_of
 from lib.service.telemetry.report import Report
 
 ON_ONE_SERVER = True
@@ -197,7 +199,8 @@ def test_a_pod_waits_for_what_it_needs_unless_poller_can_go_on_without_it(
 ) -> None:
     with canned(OBJECTS) as server:
         server.forbidden, server.failing = ({*PATHS.values()}, ()) if forbidden else (set(), {*OBJECTS})
-        found = Asks(server).ask((need, key))
+        asks = Asks(server)
+        found = asks.ask((need, key), until=asks.machine.monotonic() + 60)
     if waits_for:
         assert found.errors[WEB.metadata.uid].startswith(f"{waits_for} can't be looked up: GET ")
     assert (len(found.errors), found.pending) == (bool(waits_for), {})
@@ -231,6 +234,9 @@ def test_the_metrics_of_nodes_are_read_again_after_a_while_though_they_could_not
         server.forbidden = set()
         assert asks.ask(load).load is first
         asks.machine.seconds += REFRESH
+        late = asks.ask(load, until=0.0).load
+        assert late is first or late.read > first.read  # on a machine that is slow enough, it isn't late
+        asks.machine.seconds += REFRESH
         again = asks.ask(load).load
         assert again is not first
         assert len(again.since("n1", datetime(2026, 1, 1, tzinfo=UTC))) == 1
@@ -248,6 +254,18 @@ def test_an_answer_that_has_not_come_is_an_error_only_if_it_was_waited_for_until
         found = asks.ask((need, ALL), until=inf)
         assert (found.pending, found.errors) == ({}, why)
         assert asks.ask().errors == {}
+
+
+@pytest.mark.parametrize(
+    ("label", "has_an_object"),
+    [("scheduling.x-k8s.io/pod-group", True), ("poller/group", False), ("x", False)],
+)
+def test_the_size_of_a_group_is_looked_up_if_an_object_has_it(label: str, has_an_object: bool) -> None:
+    member = new_pod("a", schedulerName="my-scheduler")
+    member.metadata.labels = {label: "g"}
+    needs = needs_of([member], Cache(), [default_profile("my-scheduler")])
+    group = PodGroupRef("default", "g", COSCHEDULING)
+    assert needs.get(resources.GROUP_SIZES, {}) == ({group: [member]} if has_an_object else {})
 
 
 def test_one_namespace_changes_nothing_of_anothers_controller() -> None:

@@ -63,8 +63,8 @@ class CannedServer:
 
     objects: by resource. by_watch: lists of pods, nodes, services and storage are empty; their watches send
     the objects. version: of lists. failing: the resources whose lists fail. forbidden: the paths that nobody
-    may read, or `WATCH` and one that may only be listed. bound: the node of each pod that was bound. deleted:
-    the names of deleted objects.
+    may read, or `WATCH` and one that may only be listed. reads: the paths that were read, with their queries.
+    bound: the node of each pod that was bound. deleted: the names of deleted objects.
     """
 
     def __init__(self, url: str, objects: dict[str, list[Any]], *, by_watch: bool) -> None:
@@ -75,6 +75,7 @@ class CannedServer:
         self.failing: Collection[str] = ()
         self.bound: dict[str, str] = {}
         self.deleted: list[str] = []
+        self.reads: list[str] = []
         self.forbidden: set[str] = set()
         self.watching = threading.Event()  # set to end the open watches
 
@@ -111,6 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
     canned: CannedServer
 
     def do_GET(self) -> None:
+        self.canned.reads.append(unquote(self.path))
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         match = PATH.fullmatch(unquote(url.path))

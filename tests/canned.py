@@ -118,9 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
         match = PATH.fullmatch(unquote(url.path))
         if not match:
             return self._answer(404, _status(404, "no such path"))
-        resource, name = match["resource"], match["name"]
-        if "/metrics.k8s.io/" in url.path:  # whose resource is called "nodes", too
-            resource = "nodemetrics"
+        is_of_metrics = "/metrics.k8s.io/" in url.path  # whose resource is called "nodes", too
+        resource, name = "nodemetrics" if is_of_metrics else match["resource"], match["name"]
         asked = f"WATCH {url.path}" if query.get("watch") else url.path
         if {url.path, asked} & self.canned.forbidden:
             return self._answer(403, _status(403, f"{resource} is forbidden", "Forbidden"))

@@ -37,9 +37,9 @@ def status(message: str) -> str:
 
 
 def refused(
-    code: int, sort: str, body: str, method: str = "PATCH", starting: bool = False, **headers: str
+    code: int, sort: str, body: str, method: str = "PATCH", starting: bool = False, after: str = ""
 ) -> ApiError:
-    answer = httpx.Response(code, headers={"Content-Type": sort, **headers})
+    answer = httpx.Response(code, headers={"Content-Type": sort, "Retry-After": after})
     return refusal(f"{method} {POD}", method, POD, answer, body.encode(), lambda: starting)
 
 
@@ -106,5 +106,5 @@ def test_of_a_long_text_the_beginning_is_told() -> None:
     ("asked", "seconds"), [("7", 7.0), ("99999", LONGEST_WAIT), ("soon", None), ("-1", None), ("", None)]
 )
 def test_a_server_may_ask_for_a_pause_but_not_for_any(asked: str, seconds: float | None) -> None:
-    told = refused(429, JSON, status("busy"), **{"Retry-After": asked})
+    told = refused(429, JSON, status("busy"), after=asked)
     assert told.retry_after == seconds

@@ -10,8 +10,10 @@ from later import Later
 from objects import node
 
 from lib.kube.api import Api
+from lib.kube.changes import Change, Kind, unassigned_pod
 from lib.kube.informer import Informer
 from lib.kube.reading import LONGEST_REFUSAL
+from lib.kube.watched_claims import FAILED_PAUSE, LINGER
 from lib.scheduling.cache import Cache
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
@@ -67,6 +69,41 @@ def test_claims_that_may_be_listed_everywhere_but_not_watched_are_those_of_the_s
                 cache.apply(change)
             assert {str(each) for each in cache.storage.claims} == {"ours/data"}
         assert informer.storage.unseen == ""
+
+
+def test_claims_are_watched_as_long_as_a_pod_needs_them_and_for_a_while_after_that() -> None:
+    objects = {"pods": [POD], "persistentvolumeclaims": [claim("ours")]}
+    machine = Later()
+    with canned(objects) as server, Api(server.url, threading.Event(), system=machine) as api:
+        informer = Informer(api, ["my-scheduler"])
+        changes = informer.poll(patience=PATIENCE).changes
+        assert informer.storage.is_known
+        server.reads.clear()
+        machine.seconds += LINGER + 1
+        informer.poll(patience=PATIENCE)
+        (web,) = (pod for each in changes if (pod := unassigned_pod(each)))
+        informer.storage.note_needs([Change(Kind.DELETED, web)])
+        for seconds, is_known in ((LINGER - 10, True), (20, False)):
+            machine.seconds += seconds
+            informer.poll(patience=PATIENCE)
+            assert informer.storage.is_known == is_known
+        assert not [each for each in server.reads if CLAIMS in each]
+
+
+def test_claims_that_were_refused_are_asked_for_again_after_a_pause() -> None:
+    machine = Later()
+    with canned({"pods": [POD]}) as server, Api(server.url, threading.Event(), system=machine) as api:
+        server.forbidden.add(CLAIMS)
+        informer = Informer(api, ["my-scheduler"])
+        for pause in (0.0, FAILED_PAUSE):
+            machine.seconds += pause
+            informer.poll(patience=PATIENCE)
+            assert f"volumes can't be read: GET {CLAIMS}: 403" in informer.storage.unseen
+            assert not informer.storage.is_pending
+            assert any(each.startswith(CLAIMS) for each in server.reads)
+            server.reads.clear()
+            informer.poll(patience=PATIENCE)
+            assert server.reads == []
 
 
 def test_a_refusal_takes_no_more_memory_with_each_tick() -> None:

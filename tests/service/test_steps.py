@@ -177,14 +177,15 @@ def test_a_block_that_writes_ends_with_the_error_that_stopped_the_writing() -> N
 def test_when_claims_can_be_read_again_all_pods_are_tried_again(kind: str, is_read: bool) -> None:
     loop = Loop()
     poll(loop, [], complete=True)
-    claims = getattr(loop.poller.source, kind)
+    source: Any = loop.poller.source
+    claims = getattr(source, kind)
     claims.unseen = "claims can't be read"
 
     def read(_: float) -> Delta:
         claims.unseen = "" if is_read else claims.unseen
         return Delta()
 
-    loop.poller.source.poll = read  # type: ignore[method-assign]
+    source.poll = read
     assert [*loop.poller.changes()] == []
     assert loop.phase_of(OTHER) == ("ACTIVE" if is_read else "UNSCHEDULABLE")
 
@@ -193,8 +194,8 @@ def test_each_object_that_cannot_be_decoded_is_warned_of() -> None:
     loop = Loop()
     poll(loop, [], complete=True)
     loop.said.clear()
-    unreadable = ["pod default/a: ...", "node n2: ..."]
-    loop.poller.source.poll = lambda _: Delta(unreadable=unreadable, unplaceable=1)  # type: ignore[method-assign, assignment]
+    source: Any = loop.poller.source
+    source.poll = lambda _: Delta(unreadable=["pod default/a: ...", "node n2: ..."], unplaceable=1)
     assert [*loop.poller.changes()] == []
     assert loop.said.count("warning") == 2
     assert loop.poller.unreadable == 1

@@ -13,7 +13,7 @@ from lib.kube.api import Api
 from lib.kube.changes import Change, Kind, unassigned_pod
 from lib.kube.informer import Informer
 from lib.kube.reading import LONGEST_REFUSAL
-from lib.kube.watched_claims import FAILED_PAUSE, LINGER
+from lib.kube.watched_claims import FAILED_PAUSE, LINGER, WatchedClaims
 from lib.scheduling.cache import Cache
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
@@ -82,6 +82,7 @@ def test_claims_are_watched_as_long_as_a_pod_needs_them_and_for_a_while_after_th
         machine.seconds += LINGER + 1
         informer.poll(patience=PATIENCE)
         (web,) = (pod for each in changes if (pod := unassigned_pod(each)))
+        assert isinstance(informer.storage, WatchedClaims)
         informer.storage.note_needs([Change(Kind.DELETED, web)])
         for seconds, is_known in ((LINGER - 10, True), (20, False)):
             machine.seconds += seconds

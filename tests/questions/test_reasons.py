@@ -129,8 +129,8 @@ OF_EBS = {"csi": {"driver": "ebs", "volumeHandle": "v"}}
             ],
             [
                 NO_VOLUME,
-                "volume small has 500Mi, 1Gi are wanted",
-                "volume once has ReadWriteOnce, ReadWriteMany is wanted",
+                "volume small has 500Mi (the claim wants 1Gi)",
+                "volume once has ReadWriteOnce (the claim wants ReadWriteMany)",
             ],
         ),
         (
@@ -252,31 +252,31 @@ SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
             [asks("24Gi")],
             [{"name": "a", **HAS_16}, {"name": "b", **HAS_16}],
             {},
-            ["r0: 2 devices: 2 have 16Gi of memory, 24Gi are wanted"],
+            ["r0: 2 devices: 2 have 16Gi of memory (the request wants 24Gi)"],
         ),
-        ([asks("1Gi")], [{"name": "a"}], {}, ["r0: 1 device: 1 has no memory, 1Gi are wanted"]),
+        ([asks("1Gi")], [{"name": "a"}], {}, ["r0: 1 device: 1 has no memory (the request wants 1Gi)"]),
         (
             [asks("12Gi"), asks("12Gi")],
             [{"name": "a", **SHARED}],
             {},
             [
-                "r0: 1 device: 1 could be had, 1 is wanted",
-                "r1: 1 device: 1 could be had, 1 is wanted",
-                "together they want 24Gi of memory, these devices have 16Gi",
+                "r0: 1 device: 1 could be had (the request wants 1)",
+                "r1: 1 device: 1 could be had (the request wants 1)",
+                "together the requests want 24Gi of memory, and these devices have 16Gi left",
             ],
         ),
         (
             [{}],
             [{"name": "a", **takes("10Gi")}],
             {},
-            ["r0: 1 device: 1 needs 10Gi of shared counter gpu/memory, 8Gi is left"],
+            ["r0: 1 device: 1 needs 10Gi of shared counter gpu/memory (8Gi left)"],
         ),
         (
             [{"count": 2}],
             [{"name": "a", **takes("5Gi")}, {"name": "b", **takes("5Gi")}],
             {},
             [
-                "r0: 2 devices: 2 could be had, 2 are wanted",
+                "r0: 2 devices: 2 could be had (the request wants 2)",
                 "these devices share counters of their pool, and can't all be had at the same time",
             ],
         ),
@@ -285,7 +285,7 @@ SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
             [{"name": n, "attributes": {"numa": {"int": i}}} for i, n in enumerate("ab")],
             SAME,
             [
-                "r0: 2 devices: 2 could be had, 2 are wanted",
+                "r0: 2 devices: 2 could be had (the request wants 2)",
                 "constraint matchAttribute d.io/numa: the devices must have the same value, "
                 "and have 0 (1) and 1 (1)",
             ],

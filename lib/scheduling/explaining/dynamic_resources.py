@@ -29,7 +29,7 @@ from lib.scheduling.devices.selectors import SelectorError
 from lib.scheduling.framework.interface import Lines
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.status import CycleState, Status
-from lib.scheduling.text import Line, count, listed, verb
+from lib.scheduling.text import Line, count, listed
 
 MOST_STEPS = 5000
 """A search for devices without constraints is broken off after so many steps."""
@@ -83,8 +83,7 @@ def _found(spec: ExactDeviceRequest, node: NodeInfo, devices: ClusterDevices) ->
     parts = [f"{many} {_of_many(why) if many > 1 else why}" for why, many in sorted(reasons.items())]
     wants_all = spec.allocation_mode == "All"
     if free:
-        wanted = "all are" if wants_all else f"{spec.count} {verb(spec.count, 'is', 'are')}"
-        parts.append(f"{free} could be had, {wanted} wanted")
+        parts.append(f"{free} could be had ({_wants('all' if wants_all else spec.count)})")
     selected = free + sum(many for why, many in reasons.items() if isinstance(why, Line))
     held_by = Counter[str]()
     lacks = []
@@ -133,7 +132,8 @@ def _why_not_together(
         has = sum(Quantity.parse(device.device.capacity[name].value).value for device in could_be_had)
         left = has - sum(_consumed(device, name, devices) for device in could_be_had)
         if amount > left:
-            words = f"together they want {as_binary(amount)} of {name}, these devices have {as_binary(left)}"
+            wanted_of_all = f"together the requests want {as_binary(amount)} of {name}"
+            words = f"{wanted_of_all}, and these devices have {as_binary(left)} left"
             many = len(could_be_had)
             yield Line(words, resource=name, needs=amount, has=has, free=left, devices=many)
             return
@@ -170,6 +170,10 @@ def _value_text(attribute: DeviceAttribute | None) -> str:
     return next((str(value) for value in values if value is not None), "an unknown value")
 
 
+def _wants(amount: str | int) -> str:
+    return f"the request wants {amount}"
+
+
 def _of_many(why: str) -> str:
     """The same, said of more than one device."""
     verb_of_one, blank, rest = why.partition(" ")
@@ -187,12 +191,12 @@ def _lack(spec: ExactDeviceRequest, device: PoolDevice, devices: ClusterDevices)
         line = partial(Line, resource=name, needs=Quantity.parse(taken).value)
         capacity = device.device.capacity.get(name)
         if capacity is None:
-            return line(f"has no {name}, {taken} are wanted", has=0, free=0)
+            return line(f"has no {name} ({_wants(taken)})", has=0, free=0)
         has, used = Quantity.parse(capacity.value), _consumed(device, name, devices)
         if is_forbidden and Quantity.parse(taken) <= has:
             return Line(f"gives no {taken} of {name}: its request policy forbids that amount")
-        in_use = f", of which {as_binary(used)} are in use" if used else ""
-        words = f"has {capacity.value} of {name}{in_use}, {taken} are wanted"
+        in_use = f" with {as_binary(used)} in use" if used else ""
+        words = f"has {capacity.value} of {name}{in_use} ({_wants(taken)})"
         return line(words, has=has.value, free=has.value - used)
     return None
 
@@ -222,7 +226,7 @@ def _why_not(
         for (_, of_set, name), left, wanted in Counters(devices.taken).lacking(pool, device.device):
             free, needs = (max(amount, 0) // 10**9 for amount in (left, wanted))
             counter = f"{of_set}/{name}"
-            words = f"needs {as_binary(needs)} of shared counter {counter}, {as_binary(free)} is left"
+            words = f"needs {as_binary(needs)} of shared counter {counter} ({as_binary(free)} left)"
             has = Quantity.parse(pool.counters[of_set].counters[name].value).value
             return Line(words, resource=counter, needs=needs, has=has, free=free)
     return FREE

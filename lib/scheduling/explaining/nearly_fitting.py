@@ -74,13 +74,13 @@ def _wrong(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Iterator[s
     if volume.storage_class != claim.storage_class:
         yield f"has {f'class {volume.storage_class}' if volume.storage_class else 'no class'}"
     if _is_small(volume, claim):
-        sizes = (exact_amount("storage", stored.size.value) for stored in (volume, claim))
-        yield "has {}, {} are wanted".format(*sizes)
+        has, size = (exact_amount("storage", stored.size.value) for stored in (volume, claim))
+        yield f"has {has} (the claim wants {size})"
     if missing := [mode for mode in wanted.access_modes if mode not in spec.access_modes]:
         modes = listed(spec.access_modes) or "no access mode"
-        yield f"has {modes}, {listed(missing)} {verb(len(missing), 'is', 'are')} wanted"
+        yield f"has {modes} (the claim wants {listed(missing)})"
     if spec.volume_mode != wanted.volume_mode:
-        yield f"has the volume mode {spec.volume_mode}, {wanted.volume_mode} is wanted"
+        yield f"has the volume mode {spec.volume_mode} (the claim wants {wanted.volume_mode})"
     if (spec.volume_attributes_class_name or "") != (wanted.volume_attributes_class_name or ""):
         yield "has another VolumeAttributesClass"
     if wanted.selector is not None and not selects(wanted.selector, volume.metadata.labels):

@@ -13,6 +13,7 @@ from test_words import required
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Object, Pod
 from lib.kube.storage import (
+    SELECTED_NODE,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -46,6 +47,13 @@ def driver_objects(**capacity: Any) -> list[Object]:
         ),
         read(CSIStorageCapacity, {**CAPACITY, **capacity}),
     ]
+
+
+def selected_for(node_name: str) -> Object:
+    """The claim of `driver_objects`, whose volume is to be made for a node."""
+    claim, *_ = driver_objects()
+    claim.metadata.annotations[SELECTED_NODE] = node_name
+    return claim
 
 
 def free_volume(name: str, size: str, *modes: str) -> PersistentVolume:
@@ -151,6 +159,19 @@ OF_EBS = {"csi": {"driver": "ebs", "volumeHandle": "v"}}
         ),
         (
             a_pod("p", **using("data")),
+            [*driver_objects(nodeTopology={}), selected_for("n1")],
+            [
+                "x.io/p has not enough free storage here for claim default/data (class lvm, 12Gi): "
+                "10Gi at most"
+            ],
+        ),
+        (
+            a_pod("p", **using("data")),
+            [*driver_objects(nodeTopology={}), selected_for("n2")],
+            ["claim default/data (class lvm, 12Gi) is to get its volume on n2"],
+        ),
+        (
+            a_pod("p", **using("data")),
             [
                 *(a_claim("data", "pv"), a_volume("pv", **OF_EBS)),
                 *(a_claim("old", "left"), a_volume("left", csi={"driver": "ebs", "volumeHandle": "w"})),
@@ -242,6 +263,8 @@ def asks(memory: str) -> Json:
 
 HAS_16 = {"capacity": {"memory": {"value": "16Gi"}}}
 SHARED = {**HAS_16, "allowMultipleAllocations": True}
+HAS_NO_MEMORY = [{"cel": {"expression": "!('memory' in device.capacity['d.io'])"}}]
+ONE_OF_TWO = "2 devices: 1 has no memory (the request wants 12Gi), 1 could be had (the request wants 1)"
 SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
 
 
@@ -262,6 +285,17 @@ SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
             [
                 "r0: 1 device: 1 could be had (the request wants 1)",
                 "r1: 1 device: 1 could be had (the request wants 1)",
+                "together the requests want 24Gi of memory, and these devices have 16Gi left",
+            ],
+        ),
+        (  # the third request's device has no such capacity
+            [asks("12Gi"), asks("12Gi"), {"selectors": HAS_NO_MEMORY}],
+            [{"name": "a", **SHARED}, {"name": "nic"}],
+            {},
+            [
+                f"r0: {ONE_OF_TWO}",
+                f"r1: {ONE_OF_TWO}",
+                "r2: 2 devices: 1 not selected by the claim, 1 could be had (the request wants 1)",
                 "together the requests want 24Gi of memory, and these devices have 16Gi left",
             ],
         ),

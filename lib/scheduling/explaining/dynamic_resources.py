@@ -129,12 +129,13 @@ def _why_not_together(
                 yield f"claim {claim}, {_constraint_text(constraint, could_be_had)}"
         return
     for name, amount in wanted.items():
-        has = sum(Quantity.parse(device.device.capacity[name].value).value for device in could_be_had)
-        left = has - sum(_consumed(device, name, devices) for device in could_be_had)
+        having = [device for device in could_be_had if name in device.device.capacity]
+        has = sum(Quantity.parse(device.device.capacity[name].value).value for device in having)
+        left = has - sum(_consumed(device, name, devices) for device in having)
         if amount > left:
             wanted_of_all = f"together the requests want {as_binary(amount)} of {name}"
             words = f"{wanted_of_all}, and these devices have {as_binary(left)} left"
-            many = len(could_be_had)
+            many = len(having)
             yield Line(words, resource=name, needs=amount, has=has, free=left, devices=many)
             return
     if any(device.device.consumes_counters for device in could_be_had):

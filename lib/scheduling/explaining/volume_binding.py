@@ -73,9 +73,8 @@ def _why_no_volume_on(
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if storage_class is None:
         yield from _without_class(claim, storage)
-    elif selected:
-        if selected != node.name:
-            yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
+    elif selected and selected != node.name:
+        yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
     elif storage_class.provisioner in ("", NO_PROVISIONER):
         yield _no_volume(claim, "has no volume here, and its class makes none")
         yield from [*islice(_elsewhere(claim, node, storage), MOST_NAMED)] or nearly_fitting(claim, storage)

@@ -283,8 +283,6 @@ class _Search:
         request = self._requests[key]
         if request.all_devices is not None and not request.all_devices:
             return STUCK
-        if number >= request.count:
-            return (yield self._request(key[0], key[1] + 1))
         if len(self._chosen[key[0]]) + request.count - number > RESULTS_MAX_SIZE:
             return TOO_MANY
         if request.all_devices is not None:  # there is no choice

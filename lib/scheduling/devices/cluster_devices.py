@@ -5,7 +5,7 @@ allocateddevices.go; for classes that serve extended resources, k8s.io/dynamic-r
 deviceclass/extendedresourcecache
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ class DeviceUse(NamedTuple):
 class ClusterDevices:
     """Claims, classes and slices of the cluster."""
 
-    def __init__(self, objects: Iterable[DeviceObject] = ()) -> None:
+    def __init__(self) -> None:
         self.claims = AssumeCache[ResourceClaim]()
         """As the API server has them, or as they were just written; by namespace/name."""
         self.classes: dict[str, DeviceClass] = {}
@@ -57,8 +57,6 @@ class ClusterDevices:
         self._counted: dict[str, AllocationResult] = {}
         """What is taken, by namespace/name of the claim."""
         self._pools: Pools | None = None
-        for thing in objects:
-            self.put(thing)
 
     def put(self, thing: DeviceObject) -> bool:
         """Store an object as the API server has it. Returns whether other resources are served now."""

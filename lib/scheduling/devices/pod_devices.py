@@ -163,7 +163,9 @@ class PodDevices:
                 return EXTENDED_CANNOT_FIT
             if needed:
                 wanted = self._wanted_also(self.extended, needed)
-        unavailable = [claim for claim in self._allocated if not self._is_available(claim, node)]
+        unavailable = [
+            claim for claim, given in self._allocated if not self._is_available(claim, given, node)
+        ]
         found: Found | None = None
         if wanted.claims:
             allocated = self._allocate(node, wanted)
@@ -178,8 +180,8 @@ class PodDevices:
         return None
 
     @cached_property
-    def _allocated(self) -> list[ResourceClaim]:
-        return [claim for claim in self.claims if claim.status.allocation]
+    def _allocated(self) -> list[tuple[ResourceClaim, AllocationResult]]:
+        return [(claim, given) for claim in self.claims if (given := claim.status.allocation)]
 
     @cached_property
     def _wanted(self) -> _Wanted:
@@ -250,11 +252,8 @@ class PodDevices:
     def _seconds(self) -> float:
         return self.now().timestamp()
 
-    def _is_available(self, claim: ResourceClaim, node: NodeInfo) -> bool:
+    def _is_available(self, claim: ResourceClaim, allocation: AllocationResult, node: NodeInfo) -> bool:
         """Whether an allocated claim can be used on a node, and hasn't failed to get ready."""
-        allocation = claim.status.allocation
-        if not allocation:
-            return True
         if allocation.node_selector and not matches_node(allocation.node_selector, node.node):
             return False
         try:
@@ -288,9 +287,7 @@ class PodDevices:
         found = self.by_node.get(node_name)
         if not found or not self._has_choices:
             return 0
-        return found.score + sum(
-            _score(claim, claim.status.allocation) for claim in self._allocated if claim.status.allocation
-        )
+        return found.score + sum(_score(claim, given) for claim, given in self._allocated)
 
     @cached_property
     def _has_choices(self) -> bool:

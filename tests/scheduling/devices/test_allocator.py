@@ -18,7 +18,7 @@ import msgspec
 import pytest
 from all_cases import PART, check_each
 
-from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
+from lib.kube.devices import DeviceClass, DeviceTaint, DeviceToleration, ResourceClaim, ResourceSlice
 from lib.kube.objects import Node, decode_hook
 from lib.kube.quantity import Quantity
 from lib.scheduling.devices.allocator import (
@@ -26,6 +26,7 @@ from lib.scheduling.devices.allocator import (
     AllocationTimeoutError,
     Allocator,
     NodeAllocationError,
+    is_tolerated,
 )
 from lib.scheduling.devices.pools import DeviceId, Pools
 from lib.scheduling.devices.selectors import Selectors
@@ -134,6 +135,34 @@ def plain(found: list[Any]) -> list[Json]:
 def test_random_clusters_are_allocated_as_kube_scheduler_allocates_them() -> None:
     wrong = [row["seed"] for row in rows("allocator-more")[PART] if answers(row) != plain(row["answers"])]
     assert not wrong
+
+
+ANY_VALUE, SAME_VALUE = {"key": "old", "operator": "Exists"}, {"key": "old", "value": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("effect", "toleration", "gets_it"),
+    [
+        ("NoSchedule", None, False),
+        ("NoExecute", None, False),
+        ("None", None, True),  # it only informs
+        ("NoSchedule", {"operator": "Exists"}, True),
+        ("NoSchedule", ANY_VALUE, True),
+        ("NoSchedule", {**ANY_VALUE, "key": "other"}, False),
+        ("NoSchedule", {**ANY_VALUE, "effect": "NoSchedule"}, True),
+        ("NoSchedule", {**ANY_VALUE, "effect": "NoExecute"}, False),
+        ("NoSchedule", SAME_VALUE, True),
+        ("NoSchedule", {**SAME_VALUE, "operator": "Equal"}, True),
+        ("NoSchedule", {**SAME_VALUE, "value": "no"}, False),
+        ("NoSchedule", {**SAME_VALUE, "operator": "Gt"}, False),
+    ],
+)
+def test_a_device_with_a_taint_is_for_requests_that_tolerate_it(
+    effect: str, toleration: Json | None, gets_it: bool
+) -> None:
+    taint = DeviceTaint("old", "yes", effect)
+    tolerations = [msgspec.convert(toleration, DeviceToleration)] if toleration else []
+    assert is_tolerated(taint, tolerations) == gets_it
 
 
 HARD: Json = {

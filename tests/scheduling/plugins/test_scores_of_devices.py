@@ -86,7 +86,7 @@ def test_without_a_class_a_resource_that_a_node_lacks_is_not_scored() -> None:
 
 
 @pytest.mark.parametrize("plugin", [fit("MostAllocated"), BALANCED])
-def test_a_device_that_is_taken_meanwhile_counts_for_the_next_pod_alike(plugin: Plugin) -> None:
+def test_what_becomes_of_devices_meanwhile_counts_for_the_next_pod_alike(plugin: Plugin) -> None:
     """No pod has come or gone, and no node has changed: results for pods alike are kept until then."""
     found = cluster(gpu_class())
     scheduler = Scheduler(Profile("p", (plugin, DefaultBinder()), {plugin.name: 1}), Random(1))
@@ -104,3 +104,7 @@ def test_a_device_that_is_taken_meanwhile_counts_for_the_next_pod_alike(plugin: 
     assert of_next_pod("third")["five"] != before["five"]
     found.apply(Change(Kind.DELETED, claim_of("g1", "g2", "g3")))
     of_next_pod("fourth")
+    found.apply(Change(Kind.MODIFIED, devices_on("five", 2)))
+    of_next_pod("fifth")
+    found.apply(Change(Kind.MODIFIED, gpu_class(BIG)))
+    of_next_pod("sixth")

@@ -1,0 +1,181 @@
+"""Claims that have devices already, and what is written and undone of a pod's claims."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from objects import node, pod, read
+from scheduling.plugins.plugin_harness import fitting, reasons
+
+from lib.kube.devices import DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
+from lib.kube.resource_claims import DeleteClaim, ReleaseClaim
+from lib.scheduling.cache import Cache
+from lib.scheduling.handle import Handle
+from lib.scheduling.plugins.dynamic_resources import DynamicResources
+from lib.scheduling.status import CycleState, PluginError, Status
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PLUGIN = DynamicResources(handle=Handle(now=lambda: NOW))
+GPU = "example.com/gpu"
+
+WEB = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
+USED_BY_WEB = [{"resource": "pods", "name": "web", "uid": WEB.metadata.uid}]
+ON_N1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+OF_N1 = {"request": "r", "driver": "d", "pool": "n1", "device": "gpu"}
+ATTACHED = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Failed"]}
+LATE = timedelta(seconds=PLUGIN.binding_timeout + 1)
+
+
+def claim(status: Any = None, uid: str = "gpu") -> ResourceClaim:
+    """A claim for one device of the class gpu."""
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]
+    body = {
+        "metadata": {"namespace": "default", "name": "gpu", "uid": uid},
+        "spec": {"devices": {"requests": requests}},
+        "status": status or {},
+    }
+    found: ResourceClaim = read(ResourceClaim, body)
+    return found
+
+
+def given(ago: timedelta = timedelta(), *, says: str = "", attached: Any = None, **allocation: Any) -> Any:
+    """The status of a claim that got a device so long ago. says: the condition that the driver reports."""
+    result = OF_N1 | (attached or {})
+    time = (NOW - ago).isoformat()
+    status: dict[str, Any] = {
+        "allocation": {"devices": {"results": [result]}, "allocationTimestamp": time, **allocation},
+    }
+    if says:
+        which = {name: OF_N1[name] for name in ("driver", "pool", "device")}
+        status["devices"] = [{**which, "conditions": [{"type": says, "status": "True"}]}]
+    return status
+
+
+def slice_of(name: str) -> ResourceSlice:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "nodeName": name, "pool": pool, "devices": [{"name": "gpu"}]}
+    found: ResourceSlice = read(ResourceSlice, {"metadata": {"name": name}, "spec": spec})
+    return found
+
+
+def cluster(*objects: DeviceObject) -> Cache:
+    """The nodes n1 and n2 with a device each, and a class that serves GPU."""
+    cache = Cache([node("n1"), node("n2")])
+    kind = read(DeviceClass, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
+    for each in (kind, slice_of("n1"), slice_of("n2"), *objects):
+        cache.devices.put(each)
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("status", "fit"),
+    [
+        pytest.param(given(), "n1 n2", id="from all nodes"),
+        pytest.param(given(nodeSelector={"nodeSelectorTerms": [ON_N1]}), "n1", id="from one node"),
+        pytest.param(given(LATE), "n1 n2", id="it needn't get ready"),
+        pytest.param(given(attached=ATTACHED), "n1 n2", id="it gets ready"),
+        pytest.param(given(LATE, attached=ATTACHED), "", id="it hasn't got ready in time"),
+        pytest.param(given(LATE, attached=ATTACHED, says="Attached"), "n1 n2", id="it is ready"),
+        pytest.param(given(attached=ATTACHED, says="Failed"), "", id="it has failed"),
+    ],
+)
+def test_from_where_devices_that_a_claim_has_can_be_used(status: Any, fit: str) -> None:
+    assert fitting(PLUGIN, WEB, cluster(claim(status))) == fit
+
+
+def held(cache: Cache, web: Any = WEB) -> CycleState:
+    """What is known of a pod for which n1 was picked."""
+    state: CycleState = {}
+    assert PLUGIN.pre_filter(state, web, cache) is None
+    assert PLUGIN.filter(state, web, cache.nodes["n1"]) is None
+    PLUGIN.reserve(state, web, "n1")
+    return state
+
+
+def bind(state: CycleState) -> Status | None:
+    return PLUGIN.pre_bind(state, WEB, "n1")
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        pytest.param(given(), None, id="it needn't get ready"),
+        pytest.param(given(attached=ATTACHED), "waiting for binding conditions", id="it gets ready"),
+        pytest.param(given(LATE, attached=ATTACHED, says="Attached"), None, id="it is ready"),
+        pytest.param(
+            given(LATE, attached=ATTACHED), PluginError("device binding timeout: claim=gpu"), id="too late"
+        ),
+        pytest.param(
+            given(attached=ATTACHED, says="Failed"), PluginError("device binding failed"), id="it has failed"
+        ),
+    ],
+)
+def test_a_pod_that_has_its_claim_already_waits_only_until_its_device_is_ready(
+    status: Any, answer: Any
+) -> None:
+    cache = cluster(claim(given() | {"reservedFor": USED_BY_WEB}))
+    state = held(cache)
+    cache.devices.put(claim(status | {"reservedFor": USED_BY_WEB}))
+    if isinstance(answer, PluginError):
+        with pytest.raises(PluginError, match=str(answer)):
+            bind(state)
+        return
+    bound = bind(state)
+    if answer is None:
+        assert bound is None
+    else:
+        assert bound
+        assert bound.reasons[0].startswith(answer)
+        assert not bound.writes
+
+
+@pytest.mark.parametrize(
+    ("now", "is_released"),
+    [
+        pytest.param(claim(given() | {"reservedFor": USED_BY_WEB}), True, id="it is written"),
+        pytest.param(claim(given()), False, id="the pod doesn't use it"),
+        pytest.param(claim(given() | {"reservedFor": USED_BY_WEB}, uid="new"), False, id="it was made again"),
+        pytest.param(None, False, id="it is gone"),
+    ],
+)
+def test_a_claim_is_released_only_if_the_pod_still_uses_it(
+    now: ResourceClaim | None, is_released: bool
+) -> None:
+    cache = cluster(claim())
+    state = held(cache)
+    writing = bind(state)
+    assert writing
+    assert [each.claim.metadata.name for each in writing.writes] == ["gpu"]
+    if now:
+        cache.devices.put(now)
+    else:
+        cache.devices.delete(claim())
+    assert PLUGIN.unreserve(state, WEB, "n1") == ([ReleaseClaim(now, WEB)] if now and is_released else [])
+
+
+def test_nothing_is_undone_of_a_pod_of_which_nothing_was_written() -> None:
+    cache = cluster(claim(given() | {"reservedFor": USED_BY_WEB}))
+    assert PLUGIN.unreserve(held(cache), WEB, "n1") == []
+
+
+def test_the_claim_for_a_pods_extended_resources_is_deleted_if_the_pod_is_not_bound() -> None:
+    asking, cache = pod(requests={GPU: "1"}), cluster()
+    state = held(cache, asking)
+    writing = PLUGIN.pre_bind(state, asking, "n1")
+    assert writing
+    (step,) = writing.writes
+    made = claim(given() | {"reservedFor": USED_BY_WEB})
+    made.metadata.annotations, made.metadata.owner_references = (
+        step.claim.metadata.annotations,
+        step.claim.metadata.owner_references,
+    )
+    cache.devices.written(made, step.claim.metadata.uid)
+    assert PLUGIN.unreserve(state, asking, "n1") == [DeleteClaim(made)]
+    assert cache.devices.claim("default", "gpu") is None
+    assert not cache.devices.taken.devices
+
+
+def test_a_resource_that_neither_the_node_nor_a_class_has_rules_the_node_out() -> None:
+    asking = pod(requests={GPU: "1", "example.com/fpga": "1"})
+    said = ["cannot fit resource"]
+    assert reasons(PLUGIN, asking, cluster()) == {"n1": said, "n2": said}

@@ -36,7 +36,7 @@ IMMUTABLE = "field is immutable"
 """What the API server says of a claim whose spec it takes for changed."""
 
 TRIES = 5
-"""So often a claim is written that others change at the same time."""
+"""How often poller tries to write a claim that others change at the same time."""
 
 
 class ClaimError(ApiError):

@@ -43,7 +43,7 @@ class CapacityRequestPolicyRange(Value, frozen=True):
 
 
 class CapacityRequestPolicy(Value, frozen=True):
-    """How much of a capacity may be requested. `default` is for those who request none."""
+    """How much of a capacity may be requested. `default` is for requests that name no amount."""
 
     default: Amount | None = None
     valid_values: tuple[Amount, ...] = ()
@@ -199,7 +199,7 @@ class DeviceRequest(Object):
 
 
 class DeviceConstraint(Object):
-    """Devices of these requests, or of all, have the same value of an attribute, or each another one."""
+    """Devices of these requests, or of all, have the same value of an attribute, or each has its own."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -220,7 +220,7 @@ class DeviceConfiguration(Object):
 
 
 class DeviceClaimConfiguration(DeviceConfiguration):
-    """A configuration for some requests; for all, if there are none."""
+    """A configuration for some requests; for all, if it names none."""
 
     requests: tuple[str, ...] = ()
 
@@ -294,7 +294,7 @@ class AllocationResult(Object):
 
 
 class ResourceClaimConsumerReference(Value, frozen=True):
-    """Who uses a claim: a pod."""
+    """The pod that uses a claim."""
 
     resource: str = ""
     name: str = ""

@@ -1,7 +1,7 @@
 """Reads YAML and JSON as Kubernetes does: kubectl its manifests, kube-scheduler its configuration.
 
 `y`, `on` and `No` are booleans, 08 and 1e+06 are whole numbers, 1:30 is text, each key is text, and a merged
-mapping counts where it stands. Nobody knows who wrote a file, so how much memory it takes is bounded: by
+mapping counts where it stands. Nobody knows who wrote a file, so its size and its depth are bounded: with
 aliases of aliases, 500 bytes can stand for billions of values, and deep nesting overflows the parser's stack.
 
 Sources: yaml.go of sigs.k8s.io/yaml; resolve.go and decode.go of go.yaml.in/yaml/v2; decoder.go in

@@ -170,7 +170,7 @@ CASES = [
     Case(
         "node(s) didn't match pod affinity rules",
         a_pod("p", **required("podAffinity", near("db"))),
-        [f"pod affinity: no pod with app=db of default in {ZONE}=a; there are in b"],
+        [f"pod affinity: no pod with app=db of default in {ZONE}=a; some are in b"],
         [a_node("full", "b", unschedulable=True), a_pod("db", on="full", labels={"app": "db"})],
     ),
     Case(

@@ -113,7 +113,7 @@ Steps = Generator["Steps", _End, _End]
 
 
 def _end_of(steps: Steps) -> _End:
-    """Carry out a part of the search. It may have thousands of parts within each other: one a device."""
+    """Carry out a part of the search. There may be thousands of parts in each other, one for each device."""
     under_way = [steps]
     end: _End | None = None
     while under_way:
@@ -373,7 +373,7 @@ class _Search:
             self._counters.give_back(pool, device.device)
 
     def _is_in_use(self, request: RequestToMeet, device: DeviceId, index: int) -> bool:
-        """Whether a device can't be had; with admin access, only what the claim has already can't."""
+        """Whether a device can't be had. With admin access, that is so only if the claim has it already."""
         if request.spec.admin_access:
             return index in self._in_use[device]
         return device in self._allocator.taken.devices or bool(self._in_use[device])

@@ -97,7 +97,7 @@ class ClusterDevices:
         self._searches += 1
         self.search_time.devices_may_be_there()
         self.answers.clear()
-        self.taken.changes.clear()  # only the answers knew these numbers; else each pool ever seen had one
+        self.taken.changes.clear()  # the answers alone used these numbers, and pools come and go
 
     def _serve_again(self) -> bool:
         """Note which class serves which resource: of several, the newest; of these, the first by name."""

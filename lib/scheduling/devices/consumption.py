@@ -1,8 +1,8 @@
 """What requests take of what devices share: of a device's own capacities, and of the counters of its pool.
 
-A device that several may use at the same time has its capacities divided among them; of another, a request
-only says how much it must have. Counters are what devices of a pool have in common: a GPU can be used whole,
-or as partitions that share its memory.
+If several requests may use a device at the same time, its capacities are divided among them. Of any other
+device, a request only says how much the device must have. Counters are what devices of a pool have in common:
+for example, a GPU can be used whole, or as partitions that share its memory.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, consumable_capacity.go and
 allocator_incubating.go (checkAvailableCounters)

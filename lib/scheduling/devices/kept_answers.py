@@ -46,7 +46,7 @@ class KeptAnswers:
     def put(
         self, claimed: bytes, node_name: str, pools: Sequence[Pool], taken: Taken, answer: KeptAnswer
     ) -> None:
-        """Keep an answer, unless it depends on other nodes' pools: those with counters are kept by name."""
+        """Keep an answer, unless a pool has counters: what is left of these depends on other nodes, too."""
         if any(pool.counters for pool in pools):
             return
         of_claims = self._by_claims.setdefault(claimed, {})

@@ -1,7 +1,7 @@
 """Which devices a node can reach: pools of slices.
 
 A driver publishes a pool as several slices. While it replaces them, slices of two generations are there, or
-some are missing: nothing is taken from such a pool.
+some are missing. Nothing is taken from the pool until it is complete again.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go
 """
@@ -62,7 +62,7 @@ class Pool:
     is_incomplete: bool = False
     """Whether slices are missing."""
     invalid: str = ""
-    """Why nothing can be taken from it; "" if that isn't so."""
+    """Why nothing can be taken from it; "" if devices can be taken."""
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.name}"

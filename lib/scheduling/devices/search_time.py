@@ -1,8 +1,8 @@
 """How long searches for devices may take, so that a few pods don't hold up all others.
 
-kube-scheduler gives each pod and node 10 seconds. Nothing else can be placed meanwhile: a hundred pods whose
-claims take for ever would stop the scheduler for a quarter of an hour. Here, slow searches take a tenth of
-the time in the long run.
+kube-scheduler gives each pod and node 10 seconds. Nothing else can be placed meanwhile. So a hundred pods
+whose claims take for ever would stop the scheduler for a quarter of an hour. Here, slow searches take a tenth
+of the time in the long run.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ SHARE = 0.1
 """The part of the time that slow searches get."""
 
 SHORTEST = 0.02
-"""Seconds that claims get at least which were never searched in vain."""
+"""The fewest seconds for claims that were never searched in vain."""
 
 USUAL = 0.01
 """A search isn't slow that takes no more seconds than this."""

@@ -1,4 +1,4 @@
-"""Which devices are taken: by the claims that have them.
+"""Which devices claims have taken.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/allocatedstate.go, and kube-scheduler's
 plugins/dynamicresources/allocateddevices.go

@@ -45,9 +45,7 @@ class InterPodAffinityExplainer:
                 elif value not in near:
                     where = f"{term.topology_key}={value}"
                     wanted = listed(dict.fromkeys(_term_text(term) for term, _ in around.near_of_affinity))
-                    elsewhere = (
-                        f"; there are in {names(sorted(map(str, near)))}" if near else ", nor anywhere"
-                    )
+                    elsewhere = f"; some are in {names(sorted(map(str, near)))}" if near else ", nor anywhere"
                     yield f"pod affinity: no pod {wanted} in {where}{elsewhere}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:

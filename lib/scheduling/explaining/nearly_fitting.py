@@ -60,7 +60,7 @@ def _is_used(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: St
 
 
 def _wrong(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Iterator[str]:
-    """What keeps a claim from a volume, but for where the volume is."""
+    """What keeps a claim from a volume, except the place where the volume is."""
     spec, wanted, holder = volume.spec, claim.spec, volume.spec.claim_ref
     if volume.metadata.deletion_timestamp:
         yield "is being deleted"

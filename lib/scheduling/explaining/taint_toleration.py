@@ -33,7 +33,7 @@ class TaintTolerationExplainer:
             yield f"taint {taint_text(taint)} is not tolerated"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Tolerate a taint, but for one of a node's condition, or of a control plane beside other nodes."""
+        """Tolerate a taint. It isn't one of a node's condition, or of a control plane beside other nodes."""
         workers = any(
             not any(taint.key in CONTROL_PLANE for taint in node.taints) for node in cache.node_list
         )

@@ -231,7 +231,7 @@ def attached_volumes(cache: Cache) -> AttachedVolumes:
 
 
 def takers(driver: str, node: NodeInfo, storage: Storage) -> Iterator[Line]:
-    """Who takes the places of a driver's volumes on a node: pods, and attachments that no pod needs."""
+    """What takes the places of a driver's volumes on a node: pods, and attachments that no pod needs."""
     by_pods = set[Attachable]()
     for pod in node.pods:
         try:

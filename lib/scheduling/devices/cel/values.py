@@ -19,7 +19,7 @@ class CelError(Exception):
 
 
 class EndError(CelError):
-    """The evaluation has ended, as it would take too many steps: nothing passes over that."""
+    """The evaluation has ended, as it would take too many steps. No operator passes over this error."""
 
     def __init__(self, why: str = "operation cancelled: actual cost limit exceeded") -> None:
         super().__init__(why)

@@ -23,6 +23,7 @@ USED_BY_WEB = [{"resource": "pods", "name": "web", "uid": WEB.metadata.uid}]
 ON_N1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
 OF_N1 = {"request": "r", "driver": "d", "pool": "n1", "device": "gpu"}
 ATTACHED = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Failed"]}
+TWO = {**ATTACHED, "bindingConditions": ["Attached", "Prepared"]}
 LATE = timedelta(seconds=PLUGIN.binding_timeout + 1)
 
 
@@ -38,17 +39,20 @@ def claim(status: Any = None, uid: str = "gpu") -> ResourceClaim:
     return found
 
 
-def given(ago: timedelta = timedelta(), *, says: str = "", attached: Any = None, **allocation: Any) -> Any:
-    """The status of a claim that got a device so long ago. says: the condition that the driver reports."""
-    result = OF_N1 | (attached or {})
+def given(*attached: Any, ago: timedelta = timedelta(), says: str = "", **allocation: Any) -> Any:
+    """The status of a claim that got devices so long ago: the first is the device that OF_N1 names.
+
+    attached: what the devices must do to get ready. says: the conditions that the driver reports of the first
+    one, as `Attached=True`.
+    """
+    results = [{**OF_N1, "device": f"gpu{i or ''}", **each} for i, each in enumerate(attached or ({},))]
     time = (NOW - ago).isoformat()
-    status: dict[str, Any] = {
-        "allocation": {"devices": {"results": [result]}, "allocationTimestamp": time, **allocation},
+    conditions = [dict(zip(("type", "status"), each.split("="), strict=True)) for each in says.split()]
+    which = {name: OF_N1[name] for name in ("driver", "pool", "device")}
+    return {
+        "allocation": {"devices": {"results": results}, "allocationTimestamp": time, **allocation},
+        "devices": [{**which, "conditions": conditions}] if says else [],
     }
-    if says:
-        which = {name: OF_N1[name] for name in ("driver", "pool", "device")}
-        status["devices"] = [{**which, "conditions": [{"type": says, "status": "True"}]}]
-    return status
 
 
 def slice_of(name: str) -> ResourceSlice:
@@ -72,11 +76,17 @@ def cluster(*objects: DeviceObject) -> Cache:
     [
         pytest.param(given(), "n1 n2", id="from all nodes"),
         pytest.param(given(nodeSelector={"nodeSelectorTerms": [ON_N1]}), "n1", id="from one node"),
-        pytest.param(given(LATE), "n1 n2", id="it needn't get ready"),
-        pytest.param(given(attached=ATTACHED), "n1 n2", id="it gets ready"),
-        pytest.param(given(LATE, attached=ATTACHED), "", id="it hasn't got ready in time"),
-        pytest.param(given(LATE, attached=ATTACHED, says="Attached"), "n1 n2", id="it is ready"),
-        pytest.param(given(attached=ATTACHED, says="Failed"), "", id="it has failed"),
+        pytest.param(given(ago=LATE), "n1 n2", id="it needn't get ready"),
+        pytest.param(given(ATTACHED), "n1 n2", id="it gets ready"),
+        pytest.param(given(ATTACHED, ago=LATE), "", id="it hasn't got ready in time"),
+        pytest.param(given(ATTACHED, ago=LATE, says="Attached=True"), "n1 n2", id="it is ready"),
+        pytest.param(given(ATTACHED, says="Failed=True"), "", id="it has failed"),
+        pytest.param(
+            given(ATTACHED, ago=LATE, says="Attached=True Failed=False"), "n1 n2", id="it hasn't failed"
+        ),
+        pytest.param(given(ATTACHED, ago=LATE, says="Attached=False"), "", id="it isn't ready"),
+        pytest.param(given(TWO, ago=LATE, says="Attached=True"), "", id="one of two conditions is met"),
+        pytest.param(given({}, ATTACHED, ago=LATE), "", id="one of two devices hasn't got ready in time"),
     ],
 )
 def test_from_where_devices_that_a_claim_has_can_be_used(status: Any, fit: str) -> None:
@@ -100,13 +110,13 @@ def bind(state: CycleState) -> Status | None:
     ("status", "answer"),
     [
         pytest.param(given(), None, id="it needn't get ready"),
-        pytest.param(given(attached=ATTACHED), "waiting for binding conditions", id="it gets ready"),
-        pytest.param(given(LATE, attached=ATTACHED, says="Attached"), None, id="it is ready"),
+        pytest.param(given(ATTACHED), "waiting for binding conditions", id="it gets ready"),
+        pytest.param(given(ATTACHED, ago=LATE, says="Attached=True"), None, id="it is ready"),
         pytest.param(
-            given(LATE, attached=ATTACHED), PluginError("device binding timeout: claim=gpu"), id="too late"
+            given(ATTACHED, ago=LATE), PluginError("device binding timeout: claim=gpu"), id="too late"
         ),
         pytest.param(
-            given(attached=ATTACHED, says="Failed"), PluginError("device binding failed"), id="it has failed"
+            given(ATTACHED, says="Failed=True"), PluginError("device binding failed"), id="it has failed"
         ),
     ],
 )

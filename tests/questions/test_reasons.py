@@ -10,7 +10,7 @@ from questions.answers import Lack
 from questions_harness import a_claim, a_node, a_pod, a_volume, ask_why, using
 from test_words import required
 
-from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
+from lib.kube.devices import AllocatedDeviceStatus, DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Object, Pod
 from lib.kube.storage import (
     SELECTED_NODE,
@@ -33,7 +33,7 @@ DAEMON = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "na
 CAPACITY = {"metadata": {"name": "c"}, "storageClassName": "lvm", "capacity": "10Gi"}
 
 
-def driver_objects(**capacity: Any) -> list[Object]:
+def driver_objects(**capacity: Any) -> list[Any]:
     return [
         a_claim("data", storageClassName="lvm", resources={"requests": {"storage": "12Gi"}}),
         read(CSIDriver, {"metadata": {"name": "x.io/p"}, "spec": {"storageCapacity": True}}),
@@ -49,7 +49,7 @@ def driver_objects(**capacity: Any) -> list[Object]:
     ]
 
 
-def selected_for(node_name: str) -> Object:
+def selected_for(node_name: str) -> Any:
     """The claim of `driver_objects`, whose volume is to be made for a node."""
     claim, *_ = driver_objects()
     claim.metadata.annotations[SELECTED_NODE] = node_name
@@ -261,6 +261,8 @@ def asks(memory: str) -> Json:
     return {"capacity": {"requests": {"memory": memory}}}
 
 
+A_DEVICE: list[Json] = [{"name": "a"}]
+USES_C = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
 HAS_16 = {"capacity": {"memory": {"value": "16Gi"}}}
 SHARED = {**HAS_16, "allowMultipleAllocations": True}
 HAS_NO_MEMORY = [{"cel": {"expression": "!('memory' in device.capacity['d.io'])"}}]
@@ -330,36 +332,63 @@ def test_devices_that_will_not_do_are_said_with_numbers(
     requests: list[Json], devices: list[Json], spec: Json, said: list[str]
 ) -> None:
     pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
-    pod = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    answer = ask_why(pod, [a_node("n1"), *device_objects(requests, devices, **spec)])
+    answer = ask_why(USES_C, [a_node("n1"), *device_objects(requests, devices, **spec)])
     lines = [each.removeprefix("claim default/c, ").removeprefix("request ") for each in answer.details["n1"]]
     assert lines == said
 
 
+def holder_of(device: str, name: str = "holder", **result: Any) -> ResourceClaim:
+    """A claim that has a device of n1."""
+    found = {"request": "r", "driver": "d.io", "pool": "n1", "device": device, **result}
+    body = {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+        "status": {"allocation": {"devices": {"results": [found]}}},
+    }
+    claim: ResourceClaim = read(ResourceClaim, body)
+    return claim
+
+
+def test_a_device_for_an_extended_resource_is_explained_as_one_of_a_claim() -> None:
+    pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
+    _, _, *slices = device_objects([], A_DEVICE)
+    serving = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    pod = a_pod("p", requests={"example.com/gpu": "1"})
+    answer = ask_why(pod, [a_node("n1"), read(DeviceClass, serving), holder_of("a"), *slices])
+    assert answer.details["n1"] == [
+        "claim default/<extended-resources>, request container-0-request-0: "
+        "1 device: 1 in use by default/holder"
+    ]
+
+
+def test_a_device_that_will_never_be_ready_is_said_to_have_failed() -> None:
+    pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
+    kind, _, *slices = device_objects([], A_DEVICE)
+    claim = holder_of("a", "c", bindingConditions=["Ready"], bindingFailureConditions=["Failed"])
+    failed = {"type": "Failed", "status": "True", "reason": "Hot", "message": "too hot"}
+    which = {"driver": "d.io", "pool": "n1", "device": "a"}
+    claim.status.devices = (read(AllocatedDeviceStatus, {**which, "conditions": [failed]}),)
+    answer = ask_why(USES_C, [a_node("n1"), kind, claim, *slices])
+    assert answer.details["n1"] == [
+        "the devices of claim default/c can't be used: "
+        'device binding failed: claim=c, reason=Hot, message="too hot"'
+    ]
+
+
 def test_devices_and_volumes_are_said_as_numbers_too() -> None:
     pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
-    holder = {
-        "metadata": {"name": "holder", "namespace": "default", "uid": "h"},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
-        "status": {
-            "allocation": {
-                "devices": {"results": [{"request": "r", "driver": "d.io", "pool": "n1", "device": "a"}]}
-            }
-        },
-    }
     large = {**asks("24Gi"), "count": 2}
     devices = [{"name": "a", **HAS_16}, {"name": "b", **HAS_16}, {"name": "c", **SHARED}]
-    gpus = [read(ResourceClaim, holder), *device_objects([large], devices)]
+    gpus = [holder_of("a"), *device_objects([large], devices)]
     gi, of_claim = 2**30, {"claim": "default/c", "request": "r0", "class": "gpu"}
     lack = {"resource": "memory", "needs": 24 * gi, "has": 16 * gi, "free": 16 * gi, "devices": 2}
-    pod = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    assert numbers_of(pod, gpus) == [
+    assert numbers_of(USES_C, gpus) == [
         {
             **{"resource": "devices", **of_claim, "needs": 2, "has": 3, "free": 0},
             **{"held_by": {"default/holder": 1}, "lacks": [lack]},
         }
     ]
-    assert numbers_of(pod, device_objects([{"allocationMode": "All", "count": 0}], [])) == [
+    assert numbers_of(USES_C, device_objects([{"allocationMode": "All", "count": 0}], [])) == [
         {**{"resource": "devices", **of_claim, "needs": 1, "has": 0, "free": 0}, "held_by": {}, "lacks": []}
     ]
     small = {"resource": "storage", "claim": "default/data", "class": "", "needs": gi}

@@ -8,7 +8,7 @@ from objects import read
 from questions_harness import ZONE, a_claim, a_node, a_pod, a_volume, ask_why, using
 
 from lib.kube.objects import Object, Pod
-from lib.kube.storage import CSINode, StorageClass
+from lib.kube.storage import CSINode, PersistentVolumeClaim, StorageClass
 from lib.scheduling.text import sentence
 
 
@@ -53,6 +53,26 @@ FULL = read(
     CSINode,
     {"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "ebs", "allocatable": {"count": 0}}]}},
 )
+
+
+EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+MIGRATED = read(
+    CSINode,
+    {
+        "metadata": {
+            "name": "n1",
+            "annotations": {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"},
+        }
+    },
+)
+IMAGE = {"monitors": ["m1", "m2"], "image": "img", "pool": "rbd"}
+
+
+def not_bound_yet(name: str, volume: str) -> PersistentVolumeClaim:
+    """A claim that names its volume; no controller has said yet that they are bound."""
+    claim = a_claim(name, volume)
+    claim.metadata.annotations.clear()
+    return claim
 
 
 @dataclass
@@ -224,6 +244,34 @@ CASES = [
             "claim default/other has no volume: there is no StorageClass lost to make one",
         ],
         [a_claim("data"), a_claim("other", storageClassName="lost")],
+    ),
+    Case(
+        "pod has unbound immediate PersistentVolumeClaims",
+        a_pod("p", **using("data")),
+        ["claim default/data names volume pv, and isn't bound to it yet"],
+        [not_bound_yet("data", "pv"), a_volume("pv")],
+    ),
+    Case(
+        "node(s) didn't match PersistentVolume's node affinity",
+        a_pod("p", **using("data")),
+        [f"volume pv of claim default/data needs {EBS_ZONE} In [b]: the node has no such label"],
+        [
+            *(a_claim("data", "pv"), MIGRATED),
+            a_volume("pv", labels={ZONE: "b"}, awsElasticBlockStore={"volumeID": "vol-1"}),
+        ],
+    ),
+    Case(
+        "node(s) had no available disk",
+        a_pod(
+            "p", volumes=[{"name": "data", "rbd": IMAGE}, {"name": "other", "rbd": {**IMAGE, "image": "o"}}]
+        ),
+        ["disk rbd/rbd/img is in use by default/one, default/two"],
+        [
+            a_pod("one", on="n1", volumes=[{"name": "data", "rbd": IMAGE}]),
+            a_pod("two", on="n1", volumes=[{"name": "data", "rbd": {**IMAGE, "readOnly": True}}]),
+            a_pod("far", on="n2", volumes=[{"name": "data", "rbd": IMAGE}]),
+            a_node("n2", unschedulable=True),
+        ],
     ),
     Case(
         'persistentvolume "gone" not found',

@@ -188,6 +188,13 @@ class PodDevices:
         """The pod's claims without an allocation."""
         return _Wanted([claim for claim in self.claims if not claim.status.allocation])
 
+    def claims_on(self, node: NodeInfo) -> list[ResourceClaim]:
+        """The pod's claims, and last the one for extended resources, if the node needs devices for these."""
+        needed = needed_of_devices(self.requested, node, self.devices) if self.extended else None
+        if not (self.extended and needed):
+            return self.claims
+        return [*self.claims, self._wanted_also(self.extended, needed).claims[-1]]
+
     def _wanted_also(self, extended: ResourceClaim, needed: set[str]) -> _Wanted:
         """The same, and the claim for extended resources: it depends on those that the node has itself."""
         key = frozenset(needed)
@@ -256,10 +263,16 @@ class PodDevices:
         """Whether an allocated claim can be used on a node, and hasn't failed to get ready."""
         if allocation.node_selector and not matches_node(allocation.node_selector, node.node):
             return False
+        return not self.why_never_ready(claim)
+
+    def why_never_ready(self, claim: ResourceClaim) -> str:
+        """Why devices of an allocated claim will not get ready; "" if they are ready, or still may be."""
         try:
-            return is_ready(claim) or not self._is_too_late(claim)
-        except BindingFailedError:
-            return False
+            if is_ready(claim) or not self._is_too_late(claim):
+                return ""
+        except BindingFailedError as error:
+            return str(error)
+        return f"device binding timeout: claim={claim.metadata.name}"
 
     def _is_too_late(self, claim: ResourceClaim) -> bool:
         """Whether a claim's devices have had too much time to get ready."""
@@ -350,13 +363,9 @@ class PodDevices:
             now = self.devices.claims.get(str(claim))
             if now is None:
                 raise PluginError(_in_pre_bind(f'could not find ResourceClaim "{claim}"'))
-            try:
-                ready = is_ready(now)
-            except BindingFailedError as error:
-                raise PluginError(_in_pre_bind(str(error))) from error
-            if not ready:
-                if self._is_too_late(now):
-                    raise PluginError(_in_pre_bind(f"device binding timeout: claim={claim.metadata.name}"))
+            if why := self.why_never_ready(now):
+                raise PluginError(_in_pre_bind(why))
+            if not is_ready(now):
                 return False
         return True
 

@@ -51,18 +51,17 @@ class DynamicResourcesExplainer:
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """A line for each request of the pod's claims, or for each claim that has devices elsewhere."""
         kept: PodDevices | None = state.get(self.name)
-        return _why_no_devices(kept.claims, node, cache.devices) if kept else ()
+        return _why_no_devices(kept, node) if kept else ()
 
 
-def _why_no_devices(
-    claims: Sequence[ResourceClaim], node: NodeInfo, devices: ClusterDevices
-) -> Iterator[str]:
-    can_each = True
+def _why_no_devices(of_pod: PodDevices, node: NodeInfo) -> Iterator[str]:
+    can_each, claims, devices = True, of_pod.claims_on(node), of_pod.devices
     for claim in claims:
-        where = claim.status.allocation.node_selector if claim.status.allocation else None
-        if where and not matches_node(where, node.node):
-            yield f"the devices of claim {claim} can't be used there"
-        if claim.status.allocation:
+        if given := claim.status.allocation:
+            if given.node_selector and not matches_node(given.node_selector, node.node):
+                yield f"the devices of claim {claim} can't be used there"
+            elif why := of_pod.why_never_ready(claim):
+                yield f"the devices of claim {claim} can't be used: {why}"
             continue
         for request in claim.spec.devices.requests:
             for name, spec in request.options:

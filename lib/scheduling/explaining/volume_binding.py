@@ -4,8 +4,13 @@ from collections.abc import Iterator
 from itertools import islice
 
 from lib.kube.objects import NodeSelectorTerm, Pod, Requirement
-from lib.kube.selectors import matches_node
-from lib.kube.storage import NO_PROVISIONER, SELECTED_NODE, PersistentVolumeClaim, TopologySelectorTerm
+from lib.kube.storage import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    TopologySelectorTerm,
+)
 from lib.scheduling.cache import Cache
 from lib.scheduling.explaining.nearly_fitting import MOST_NAMED, nearly_fitting, storage_line
 from lib.scheduling.explaining.term_texts import term_text, why_no_match
@@ -20,8 +25,10 @@ from lib.scheduling.volumes.binder import (
     NO_SUCH_VOLUMES,
     NO_VOLUMES,
     UNBOUND_IMMEDIATE,
+    BinderError,
     is_delayed,
     largest_volumes,
+    nodes_in_reach_of,
 )
 from lib.scheduling.volumes.claims import existing_claims
 from lib.scheduling.volumes.matching import allows, reaches
@@ -38,19 +45,28 @@ class VolumeBindingExplainer:
         for claim in existing_claims(pod, storage):
             volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
             if volume and AFFINITY in reasons:
-                required = volume.required_nodes
-                if required and not matches_node(required, node.node):
-                    for term in required.node_selector_terms:
-                        needs = f"volume {volume.metadata.name} of claim {claim} needs {term_text(term)}"
-                        yield f"{needs}: {why_no_match(term, node)}"
-            elif not claim.spec.volume_name and UNBOUND_IMMEDIATE in reasons:
-                if not is_delayed(claim, storage):
+                yield from _why_out_of_reach(f"volume {volume} of claim {claim}", volume, node, storage)
+            elif UNBOUND_IMMEDIATE in reasons:
+                if claim.spec.volume_name and not claim.is_bound:
+                    yield f"claim {claim} names volume {claim.spec.volume_name}, and isn't bound to it yet"
+                elif not claim.is_bound and not is_delayed(claim, storage):
                     yield from _why_no_volume_yet(claim, storage)
             elif not claim.spec.volume_name and (NO_VOLUMES in reasons or NO_SPACE in reasons):
                 reason = NO_VOLUMES if NO_VOLUMES in reasons else NO_SPACE
                 yield from _why_no_volume_on(claim, node, storage, reason)
             elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in reasons:
                 yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
+
+
+def _why_out_of_reach(what: str, volume: PersistentVolume, node: NodeInfo, storage: Storage) -> Iterator[str]:
+    try:
+        required = nodes_in_reach_of(volume, node, storage)
+    except BinderError as error:
+        yield f"{what}: {error}"
+        return
+    if required and not reaches(required, node.labels):
+        for term in required.node_selector_terms:
+            yield f"{what} needs {term_text(term)}: {why_no_match(term, node)}"
 
 
 def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[str]:

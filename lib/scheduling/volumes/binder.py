@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/volumebinding/binder.go
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lib.kube.objects import Pod, with_parts
+from lib.kube.objects import NodeSelector, Pod, with_parts
 from lib.kube.selectors import selects
 from lib.kube.storage import (
     NO_PROVISIONER,
@@ -246,11 +246,19 @@ def _check_reaches(volume: PersistentVolume, node: NodeInfo, storage: Storage) -
 
 
 def _is_in_reach(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> bool:
-    """Whether a volume can be reached: as a CSI volume, if its in-tree plugin is migrated on the node."""
+    return reaches(nodes_in_reach_of(volume, node, storage), node.labels)
+
+
+def nodes_in_reach_of(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> NodeSelector | None:
+    """The nodes that can reach a volume, as it is on this one; None for all.
+
+    If the volume's in-tree plugin is migrated on the node, it is a CSI volume there. BinderError when it
+    can't be translated to one.
+    """
     plugin = plugin_of(volume.spec)
     if plugin and is_migrated(plugin, storage.csi_nodes.get(node.name)):
         try:
             volume = as_csi(volume)
         except TranslationError as error:
             raise BinderError(f"could not translate pv: {error}") from error
-    return reaches(volume.required_nodes, node.labels)
+    return volume.required_nodes

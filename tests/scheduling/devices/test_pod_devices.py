@@ -8,7 +8,7 @@ from objects import node, pod, read
 from scheduling.plugins.plugin_harness import fitting, reasons
 
 from lib.kube.devices import DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
-from lib.kube.resource_claims import DeleteClaim, ReleaseClaim
+from lib.kube.resource_claims import DeleteClaim, ReleaseClaim, ReserveClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
@@ -102,6 +102,12 @@ def held(cache: Cache, web: Any = WEB) -> CycleState:
     return state
 
 
+def written(waiting: Status | None) -> list[ReserveClaim]:
+    """What is to be written before a pod is bound."""
+    assert waiting
+    return [step for step in waiting.writes if isinstance(step, ReserveClaim)]
+
+
 def bind(state: CycleState) -> Status | None:
     return PLUGIN.pre_bind(state, WEB, "n1")
 
@@ -153,9 +159,7 @@ def test_a_claim_is_released_only_if_the_pod_still_uses_it(
 ) -> None:
     cache = cluster(claim())
     state = held(cache)
-    writing = bind(state)
-    assert writing
-    assert [each.claim.metadata.name for each in writing.writes] == ["gpu"]
+    assert [step.claim.metadata.name for step in written(bind(state))] == ["gpu"]
     if now:
         cache.devices.put(now)
     else:
@@ -171,9 +175,7 @@ def test_nothing_is_undone_of_a_pod_of_which_nothing_was_written() -> None:
 def test_the_claim_for_a_pods_extended_resources_is_deleted_if_the_pod_is_not_bound() -> None:
     asking, cache = pod(requests={GPU: "1"}), cluster()
     state = held(cache, asking)
-    writing = PLUGIN.pre_bind(state, asking, "n1")
-    assert writing
-    (step,) = writing.writes
+    (step,) = written(PLUGIN.pre_bind(state, asking, "n1"))
     made = claim(given() | {"reservedFor": USED_BY_WEB})
     made.metadata.annotations, made.metadata.owner_references = (
         step.claim.metadata.annotations,

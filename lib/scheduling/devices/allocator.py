@@ -98,7 +98,7 @@ RequestKey = tuple[int, int, int]
 
 class _End(Enum):
     """What came of a part of the search: all claims got their devices from there on, or they can't get them,
-    or a claim would get more devices than it can have.
+    or a claim would get more devices than it can have, with the alternatives that were chosen before.
     """
 
     FOUND = "found"
@@ -156,10 +156,7 @@ class _Search:
         """Whether all claims got their devices. Errors: see `Allocator.search`."""
         for index, claim in enumerate(self._claims):
             self._prepare(index, claim)
-        end = _end_of(self._request(0, 0))
-        if end is TOO_MANY:
-            raise AllocationError("allocation max size exceeded")
-        if end is FOUND:
+        if _end_of(self._request(0, 0)) is FOUND:
             return True
         if any(pool.invalid for pool in self._pools):
             raise NodeAllocationError("invalid resource pools were encountered")
@@ -258,9 +255,7 @@ class _Search:
         self._check_time()
         requests = self._claims[index].spec.devices.requests
         if number == len(requests):
-            end = yield self._request(index + 1, 0)
-            # With other devices for this claim, fewer may be needed for the next one.
-            return STUCK if end is TOO_MANY else end
+            return (yield self._request(index + 1, 0))
         options = len(requests[number].first_available)
         if not options:
             return (yield self._device((index, number, 0), 0, 0))

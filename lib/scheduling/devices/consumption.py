@@ -105,13 +105,8 @@ def _violates(amount: str, policy: CapacityRequestPolicy | None) -> bool:
     if policy is None or amount == policy.default:
         return False
     taken = Quantity.parse(amount)
-    if valid := policy.valid_range:
-        if valid.max is not None and taken > Quantity.parse(valid.max):
-            return True
-        if valid.step is not None and valid.min is not None:
-            above = taken.value - Quantity.parse(valid.min).value
-            return above % Quantity.parse(valid.step).value != 0
-        return False
+    if valid := policy.valid_range:  # the amount was rounded up to a step
+        return valid.max is not None and taken > Quantity.parse(valid.max)
     return bool(policy.valid_values) and taken not in map(Quantity.parse, policy.valid_values)
 
 

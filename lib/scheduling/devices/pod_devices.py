@@ -298,7 +298,7 @@ class PodDevices:
     def score(self, node_name: str) -> int:
         """The more of its first choices the pod gets there, the better."""
         found = self.by_node.get(node_name)
-        if not found or not self._has_choices:
+        if not found:
             return 0
         return found.score + sum(_score(claim, given) for claim, given in self._allocated)
 

@@ -309,7 +309,7 @@ SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
         ),
         (
             [{"count": 2}],
-            [{"name": "a", **takes("5Gi")}, {"name": "b", **takes("5Gi")}],
+            [{"name": "a", **takes("8Gi")}, {"name": "b", **takes("5Gi")}],
             {},
             [
                 "r0: 2 devices: 2 could be had (the request wants 2)",

@@ -137,6 +137,30 @@ def test_random_clusters_are_allocated_as_kube_scheduler_allocates_them() -> Non
     assert not wrong
 
 
+def test_a_device_takes_its_counters_once_however_many_claims_have_a_share_of_it() -> None:
+    memory = {"value": "8Gi"}
+    counters = [{"name": "gpu", "counters": {"memory": memory}}]
+    takes = [{"counterSet": "gpu", "counters": {"memory": memory}}]
+    of_node = {
+        "driver": "d",
+        "nodeName": "n",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 2},
+    }
+    device = {"allowMultipleAllocations": True, "capacity": {"memory": memory}, "consumesCounters": takes}
+    whole = {"name": "d0", **device}
+    specs = [{**of_node, "sharedCounters": counters}, {**of_node, "devices": [whole]}]
+    slices = [{"metadata": {"name": f"s{i}"}, "spec": spec} for i, spec in enumerate(specs)]
+    d0 = {"driver": "d", "pool": "p", "device": "d0"}
+    consumed = [{**d0, "consumedCapacity": {"memory": "6Gi"}}]
+    has_share = {**HARD, "slices": slices, "allocatedSharedDevices": [d0], "consumed": consumed}
+    request = {"deviceClassName": "all", "capacity": {"requests": {"memory": "2Gi"}}}
+    devices = {"requests": [{"name": "r", "exactly": request}]}
+    claim = read({"metadata": {"name": "c"}, "spec": {"devices": devices}}, ResourceClaim)
+    node = NodeInfo(read({"metadata": {"name": "n"}}, Node))
+    (found,) = allocated(allocator(has_share), node, [claim])
+    assert [result.device for result in found.devices.results] == ["d0"]
+
+
 ANY_VALUE, SAME_VALUE = {"key": "old", "operator": "Exists"}, {"key": "old", "value": "yes"}
 
 

@@ -7,7 +7,9 @@ import pytest
 from objects import node, pod, read
 from scheduling.plugins.plugin_harness import fitting, reasons
 
-from lib.kube.devices import DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
+from lib.kube.changes import Change, Kind
+from lib.kube.devices import DeviceClass, DeviceObject, DeviceRequest, ResourceClaim, ResourceSlice
+from lib.kube.objects import OwnerReference
 from lib.kube.resource_claims import DeleteClaim, ReleaseClaim, ReserveClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.handle import Handle
@@ -185,6 +187,47 @@ def test_the_claim_for_a_pods_extended_resources_is_deleted_if_the_pod_is_not_bo
     assert PLUGIN.unreserve(state, asking, "n1") == [DeleteClaim(made)]
     assert cache.devices.claim("default", "gpu") is None
     assert not cache.devices.taken.devices
+
+
+def test_no_claim_is_made_for_a_resource_that_the_node_has_itself() -> None:
+    cache = cluster(claim())
+    cache.apply(Change(Kind.MODIFIED, node("n1", has={GPU: "1"}), cache.nodes["n1"].node))
+    asking = pod(requests={GPU: "1"}, resourceClaims=WEB.spec.resource_claims)
+    state = held(cache, asking)
+    assert [step.claim.metadata.name for step in written(PLUGIN.pre_bind(state, asking, "n1"))] == ["gpu"]
+
+
+def test_a_claim_for_extended_resources_that_an_earlier_attempt_has_left_is_deleted() -> None:
+    asking = pod(requests={GPU: "1"})
+    left = claim(given())
+    left.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    owner = {"kind": "Pod", "name": "web", "uid": asking.metadata.uid, "controller": True}
+    left.metadata.owner_references = [read(OwnerReference, owner)]
+    cache, state = cluster(left), CycleState()
+    assert PLUGIN.pre_filter(state, asking, cache) is None
+    rejection = PLUGIN.filter(state, asking, cache.nodes["n1"])
+    assert rejection
+    assert rejection.reasons == ("cannot schedule extended resource claim",)
+    assert PLUGIN.post_filter(state, asking, cache, {}, lambda _: None).undo == (DeleteClaim(left),)
+
+
+def test_a_claim_that_another_pod_is_getting_devices_for_is_waited_for() -> None:
+    cache = cluster(claim())
+    held(cache)
+    second = pod("second", resourceClaims=WEB.spec.resource_claims)
+    answer = PLUGIN.pre_filter({}, second, cache)
+    assert isinstance(answer, Status)
+    assert answer.reasons == ("resource claim default/gpu is in the process of being allocated",)
+
+
+def test_a_pod_whose_claims_have_devices_prefers_no_node() -> None:
+    choice = read(DeviceRequest, {"name": "r", "firstAvailable": [{"name": "one", "deviceClassName": "gpu"}]})
+    has = claim(given())
+    has.spec.devices.requests = (choice,)
+    cache, state = cluster(has), CycleState()
+    assert PLUGIN.pre_filter(state, WEB, cache) is None
+    assert [PLUGIN.filter(state, WEB, each) for each in cache.node_list] == [None, None]
+    assert [PLUGIN.score(state, WEB, each) for each in cache.node_list] == [0, 0]
 
 
 def test_a_resource_that_neither_the_node_nor_a_class_has_rules_the_node_out() -> None:

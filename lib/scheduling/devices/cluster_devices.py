@@ -41,8 +41,8 @@ class ClusterDevices:
         """By name."""
         self.served: dict[str, str] = {}
         """The name of the class that serves an extended resource, by the resource's name."""
-        self.pending: dict[str, ResourceClaim] = {}
-        """Claims with the allocation that they get in a binding which is under way, by uid."""
+        self.pending: dict[str, AllocationResult] = {}
+        """What claims get in a binding that is under way, by the claim's uid."""
         self.unlisted: dict[str, ResourceClaim] = {}
         """Claims that poller has made, and that no list or watch has shown yet; by namespace/name."""
         self.taken = Taken()
@@ -169,12 +169,11 @@ class ClusterDevices:
 
     # --- what is taken ----------------------------------------------------------------------------------
 
-    def reserve(self, claim: ResourceClaim) -> None:
-        """Count a claim's allocation that isn't written yet."""
-        self.unreserve(claim.metadata.uid)
-        if claim.status.allocation:
-            self.pending[claim.metadata.uid] = claim
-            self.taken.add(claim.status.allocation)
+    def reserve(self, uid: str, allocation: AllocationResult) -> None:
+        """Count what a claim gets, before that is written. uid: of the claim."""
+        self.unreserve(uid)
+        self.pending[uid] = allocation
+        self.taken.add(allocation)
 
     def unreserve(self, uid: str) -> None:
         """An allocation will not be written."""
@@ -182,10 +181,10 @@ class ClusterDevices:
             self.search_time.devices_may_be_there()
 
     def _forget_pending(self, uid: str) -> bool:
-        if (claim := self.pending.pop(uid, None)) and claim.status.allocation:
-            self.taken.remove(claim.status.allocation)
-            return True
-        return False
+        allocation = self.pending.pop(uid, None)
+        if allocation:
+            self.taken.remove(allocation)
+        return allocation is not None
 
     def written(self, claim: ResourceClaim, reserved_as: str) -> None:
         """A claim was written: this is how the API server has it now. reserved_as: its uid before.

@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from random import Random
 
-from msgspec.structs import replace
-
 from lib.kube.devices import AllocationResult, ResourceClaim
 from lib.kube.objects import Pod
 from lib.kube.resource_claims import (
@@ -314,8 +312,7 @@ class PodDevices:
         """Count what the pod gets on this node, before it is written."""
         self.reserved = found = self.by_node.get(node_name)
         for claim, allocation in zip(found.claims, found.allocations, strict=True) if found else ():
-            status = replace(claim.status, allocation=allocation)
-            self.devices.reserve(replace(claim, status=status))
+            self.devices.reserve(claim.metadata.uid, allocation)
 
     def unreserve(self) -> list[UndoClaim]:
         """Don't count it any longer. Returns what is to be written, for what was written of it."""

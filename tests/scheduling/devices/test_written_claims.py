@@ -58,7 +58,9 @@ def test_the_late_answer_of_a_release_brings_back_no_claim_that_is_gone() -> Non
 def test_a_late_answer_hides_no_newer_version(reserved_as: str) -> None:
     cache = Cache()
     cache.devices.put(claim("10"))
-    cache.devices.reserve(claim("10"))
+    reserved = claim("10").status.allocation
+    assert reserved
+    cache.devices.reserve("theirs", reserved)
     cache.devices.put(claim("12", "d1"))
     cache.devices.written(claim("11"), reserved_as)
     assert taken(cache) == (["d1"] if reserved_as else ["d0", "d1"])

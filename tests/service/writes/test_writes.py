@@ -636,7 +636,9 @@ def test_of_a_pod_one_record_is_written_at_a_time() -> None:
 def test_a_pod_is_tried_again_when_its_claim_was_given_back_or_could_not_be(answer: object) -> None:
     """What another pod has reserved of the claim stays."""
     loop = Loop({CLAIM: [answer]})
-    loop.cache.devices.reserve(claim("gpu-0", "other"))
+    has = claim("gpu-0", "other").status.allocation
+    assert has
+    loop.cache.devices.reserve("gpu", has)
     released = ReleaseClaim(claim("gpu-0", "web", "other"), web())
     loop.writes.undo(Decision(web(), Outcome.ERROR, undo=(released,)))
     assert loop.writes.records.must_wait("web")

@@ -56,11 +56,15 @@ def selected_for(node_name: str) -> Any:
     return claim
 
 
-def free_volume(name: str, size: str, *modes: str) -> PersistentVolume:
-    spec = {"capacity": {"storage": size}, "accessModes": modes}
-    volume: PersistentVolume = read(
-        PersistentVolume, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
-    )
+def free_volume(
+    name: str, size: str = "1Gi", *modes: str, phase: str = "Available", metadata: Any = None, **spec: Any
+) -> PersistentVolume:
+    body = {
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"capacity": {"storage": size}, "accessModes": modes, **spec},
+        "status": {"phase": phase},
+    }
+    volume: PersistentVolume = read(PersistentVolume, body)
     return volume
 
 
@@ -208,6 +212,75 @@ def test_a_reason_has_its_numbers(pod: Pod, objects: list[Object], said: list[st
     assert answer.details["n1"] == said
 
 
+OLD = {"claimRef": {"namespace": "default", "name": "old", "uid": "x"}}
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+A_LABEL = {"selector": {"matchLabels": {"disk": "ssd"}}}
+
+
+@pytest.mark.parametrize(
+    ("claim", "volumes", "said"),
+    [
+        ({}, [free_volume("pv", metadata=DELETED)], ["pv is being deleted"]),
+        (
+            {},
+            [free_volume("pv", phase="Released", **OLD)],
+            ["pv is released: its claimRef still names the earlier claim default/old"],
+        ),
+        ({}, [free_volume("pv", phase="Failed")], ["pv has the phase Failed, not Available"]),
+        ({}, [free_volume("pv", phase="")], ["pv has the phase unknown, not Available"]),
+        ({}, [free_volume("pv", storageClassName="fast")], ["pv has class fast"]),
+        ({"storageClassName": "none"}, [free_volume("pv")], ["pv has no class"]),
+        (
+            {},
+            [free_volume("pv", volumeMode="Block")],
+            ["pv has the volume mode Block (the claim wants Filesystem)"],
+        ),
+        (
+            {},
+            [free_volume("pv", volumeAttributesClassName="gold")],
+            ["pv has another VolumeAttributesClass"],
+        ),
+        (A_LABEL, [free_volume("pv")], ["pv isn't selected by the claim's selector"]),
+        (A_LABEL, [free_volume("pv", metadata={"labels": {"disk": "ssd"}})], []),
+        (
+            {},
+            [free_volume("pv", "1", volumeMode="Block")],
+            ["pv has 1 (the claim wants 1Gi) and has the volume mode Block (the claim wants Filesystem)"],
+        ),
+        # Of several volumes, those with which the least is wrong.
+        (
+            {},
+            [free_volume("b", "1", volumeMode="Block"), free_volume("a", "1")],
+            ["a has 1 (the claim wants 1Gi)"],
+        ),
+        (
+            {},
+            [free_volume(name, volumeMode="Block") for name in "abcd"],
+            [
+                "a has the volume mode Block (the claim wants Filesystem)",
+                "b has the volume mode Block (the claim wants Filesystem)",
+                "as little is wrong with 2 more volumes",
+            ],
+        ),
+    ],
+)
+def test_a_volume_that_a_claim_nearly_could_get(
+    claim: Json, volumes: list[PersistentVolume], said: list[str]
+) -> None:
+    answer = ask_why(a_pod("p", **using("data")), [a_node("n1"), a_claim("data", **claim), *volumes])
+    assert [line.removeprefix("volume ") for line in answer.details["n1"][1:]] == said
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [("a", "volume a is held by other claims"), ("ab", "volumes a, b are held by other claims")],
+)
+def test_volumes_that_are_all_in_use_are_said_to_be(names: str, said: str) -> None:
+    used = [free_volume(name, **OLD) for name in names]
+    answer = ask_why(a_pod("p", **using("data")), [a_node("n1"), a_claim("data"), a_claim("old", "a"), *used])
+    assert answer.details["n1"] == [NO_VOLUME, said]
+
+
 def test_attached_volumes_are_said_as_numbers_too() -> None:
     drivers = [{"name": "ebs", "allocatable": {"count": 2}}, {"name": "nfs", "allocatable": {"count": 9}}]
     objects = [
@@ -261,6 +334,7 @@ def asks(memory: str) -> Json:
     return {"capacity": {"requests": {"memory": memory}}}
 
 
+AT_MOST_2 = {"default": "1Gi", "validValues": ["1Gi", "2Gi"]}
 A_DEVICE: list[Json] = [{"name": "a"}]
 USES_C = a_pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
 HAS_16 = {"capacity": {"memory": {"value": "16Gi"}}}
@@ -299,6 +373,34 @@ SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
                 f"r1: {ONE_OF_TWO}",
                 "r2: 2 devices: 1 not selected by the claim, 1 could be had (the request wants 1)",
                 "together the requests want 24Gi of memory, and these devices have 16Gi left",
+            ],
+        ),
+        (
+            [{}],
+            [{"name": "a", "taints": [{"key": "old", "effect": "NoSchedule"}]}],
+            {},
+            ["r0: 1 device: 1 with a taint that isn't tolerated"],
+        ),
+        (
+            [asks("3Gi")],
+            [{"name": "a", "capacity": {"memory": {"value": "16Gi", "requestPolicy": AT_MOST_2}}}],
+            {},
+            ["r0: 1 device: 1 gives no 3Gi of memory: its request policy forbids that amount"],
+        ),
+        (
+            [{"allocationMode": "All"}],
+            [{"name": "a"}, {"name": "b", "taints": [{"key": "old", "effect": "NoSchedule"}]}],
+            {},
+            ["r0: 2 devices: 1 with a taint that isn't tolerated, 1 could be had (the request wants all)"],
+        ),
+        (
+            [{"count": 2}],
+            [{"name": "a", "attributes": {"numa": {"int": 0}}}, {"name": "b"}],
+            SAME,
+            [
+                "r0: 2 devices: 2 could be had (the request wants 2)",
+                "constraint matchAttribute d.io/numa: the devices must have the same value, "
+                "and have 0 (1) and no such attribute (1)",
             ],
         ),
         (

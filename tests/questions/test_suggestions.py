@@ -89,6 +89,11 @@ CASES = {
             "with the label disktype=ssd on n1: n1 fits",
         ],
     ),
+    "many cordoned nodes": (
+        a_pod("p"),
+        [a_node(f"n{i}", unschedulable=True) for i in range(4)],
+        ["with the 4 cordoned nodes uncordoned: 4 nodes fit"],
+    ),
     "a taint": (
         a_pod("p"),
         [a_node("n1", taints=[{"key": "gpu", "value": "true", "effect": "NoSchedule"}])],

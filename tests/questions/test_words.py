@@ -65,6 +65,13 @@ MIGRATED = read(
         }
     },
 )
+
+
+def immediate(provisioner: str) -> StorageClass:
+    found: StorageClass = read(StorageClass, {"metadata": {"name": "now"}, "provisioner": provisioner})
+    return found
+
+
 IMAGE = {"monitors": ["m1", "m2"], "image": "img", "pool": "rbd"}
 
 
@@ -134,6 +141,16 @@ CASES = [
         ],
     ),
     Case(
+        "node(s) didn't match Pod's node affinity/selector",
+        a_pod("p", **required("nodeAffinity", {"nodeSelectorTerms": []})),
+        ["required node affinity has no terms, and so matches no node"],
+    ),
+    Case(
+        "node(s) didn't match Pod's node affinity/selector",
+        a_pod("p", **required("nodeAffinity", {"nodeSelectorTerms": [{}]})),
+        ["node affinity (an empty term): an empty term matches no node"],
+    ),
+    Case(
         "node(s) didn't satisfy plugin(s) [NodeAffinity]",
         a_pod(
             "p",
@@ -183,6 +200,12 @@ CASES = [
         ],
     ),
     Case(
+        "node(s) didn't match pod topology spread constraints",
+        a_pod("p", labels=WEB, **spread(ZONE, minDomains=2)),
+        [f"{ZONE}=a has 1, only 1 of minDomains 2 is there, maxSkew 1"],
+        [a_pod("w", on="n1", labels=WEB)],
+    ),
+    Case(
         "node(s) didn't match pod topology spread constraints (missing required label)",
         a_pod("p", labels=WEB, **spread("rack")),
         ["spreading over rack: the node has no such label"],
@@ -229,6 +252,18 @@ CASES = [
             a_volume("pv", nodeAffinity=IN_ZONE_B, storageClassName="local"),
             LOCAL,
         ],
+    ),
+    Case(
+        "pod has unbound immediate PersistentVolumeClaims",
+        a_pod("p", **using("data")),
+        ["claim default/data (class now, 1Gi) has no volume yet; x.io/p is to make it"],
+        [a_claim("data", storageClassName="now"), immediate("x.io/p")],
+    ),
+    Case(
+        "pod has unbound immediate PersistentVolumeClaims",
+        a_pod("p", **using("data")),
+        ["claim default/data (class now, 1Gi) has no volume, and its class makes none"],
+        [a_claim("data", storageClassName="now"), immediate("kubernetes.io/no-provisioner")],
     ),
     Case(
         "node(s) didn't find available persistent volumes to bind",

@@ -11,6 +11,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.pod_topology_spread import TOO_SKEWED
 from lib.scheduling.plugins.spread_constraints import CountedConstraint
 from lib.scheduling.status import CycleState, Status
+from lib.scheduling.text import verb
 from lib.scheduling.workloads import TEMPLATE_HASH
 
 
@@ -34,7 +35,8 @@ class PodTopologySpreadExplainer:
             with_fewest = (name for name, count in pods.items() if count == fewest)
             least = f"{next(with_fewest, 'another domain')} has the fewest: {fewest}"
             if constraint.lacks_domains:
-                least = f"only {len(pods)} of minDomains {constraint.spec.min_domains} are there"
+                there = verb(len(pods), "is there", "are there")
+                least = f"only {len(pods)} of minDomains {constraint.spec.min_domains} {there}"
             yield f"{key}={domain} has {here}, {least}, maxSkew {constraint.spec.max_skew}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:

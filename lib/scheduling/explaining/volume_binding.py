@@ -86,10 +86,9 @@ def _why_no_volume_on(
 ) -> Iterator[str]:
     """Why an unbound claim can't have a volume on this node. reason: VolumeBinding's."""
     storage_class = storage.classes.get(claim.storage_class)
+    assert storage_class  # else the claim wouldn't wait for its pod
     selected = claim.metadata.annotations.get(SELECTED_NODE)
-    if storage_class is None:
-        yield from _without_class(claim, storage)
-    elif selected and selected != node.name:
+    if selected and selected != node.name:
         yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
     elif storage_class.provisioner in ("", NO_PROVISIONER):
         yield _no_volume(claim, "has no volume here, and its class makes none")

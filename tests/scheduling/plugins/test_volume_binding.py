@@ -12,7 +12,7 @@ from lib.kube.objects import Pod
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, StorageObject
 from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.volume_binding import VolumeBinding
-from lib.scheduling.status import CycleState, Status
+from lib.scheduling.status import CycleState, PluginError, Status
 from lib.scheduling.storage import AssumeCache, Storage
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -338,3 +338,126 @@ def test_a_bound_volume_that_has_gone_is_reached_from_nowhere() -> None:
     found = reasons(VolumeBinding(), user("data"), cluster(bound("data")))
     gone = ["node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"]
     assert found == {"n1": gone, "n2": gone}
+
+
+# --- what PreBind waits for ---------------------------------------------------------------------------------
+
+DONE = {"pv.kubernetes.io/bind-completed": "yes"}
+SELECTED = {"volume.kubernetes.io/selected-node": "n1"}
+
+
+def bound_to(volume_name: str = "", **annotations: str) -> PersistentVolumeClaim:
+    """The claim as the API server shows it later."""
+    found = claim(version="5", **({"volumeName": volume_name} if volume_name else {}))
+    found.metadata.annotations = annotations
+    return found
+
+
+def given_to(uid: str, on: str = "n1") -> PersistentVolume:
+    """The volume as the API server shows it later."""
+    found = volume("disk", on=on, claimRef={"namespace": "default", "name": "data", "uid": uid})
+    found.metadata.resource_version = "5"
+    return found
+
+
+def answer_of_pre_bind(
+    made: list[StorageObject], then: list[StorageObject], gone: list[StorageObject]
+) -> str:
+    """What PreBind says when its writes were handed out and this was seen; "" if it is done."""
+    plugin, state, cache, web = VolumeBinding(), CycleState(), cluster(claim(), *made), user("data")
+    plugin.pre_filter(state, web, cache)
+    assert filter_one(plugin, state, web, cache, "n1") is None
+    plugin.reserve(state, web, "n1")
+    handed_out = plugin.pre_bind(state, web, "n1")
+    assert handed_out
+    assert len(handed_out.writes) == 1
+    for each in then:
+        cache.storage.put(each)
+    for each in gone:
+        cache.storage.delete(each)
+    try:
+        answer = plugin.pre_bind(state, web, "n1")
+    except PluginError as error:
+        return str(error).removeprefix('running PreBind plugin "VolumeBinding": binding volumes: ')
+    assert not answer or not answer.writes
+    return answer.reasons[0] if answer else ""
+
+
+WAITING = "waiting for claims to be bound: data"
+
+
+@pytest.mark.parametrize(
+    ("then", "gone", "said"),
+    [
+        pytest.param([], [], WAITING, id="nothing is seen yet"),
+        pytest.param([given_to("uid-of-data")], [], WAITING, id="the volume is reserved"),
+        pytest.param([given_to("uid-of-data"), bound_to("disk")], [], WAITING, id="the claim names it"),
+        pytest.param([given_to("uid-of-data"), bound_to("disk", **DONE)], [], "", id="they are bound"),
+        pytest.param([bound_to("disk", **DONE)], [], WAITING, id="the volume isn't seen yet"),
+        pytest.param([given_to("")], [], 'ClaimRef got reset for pv "disk"', id="another took it away"),
+        pytest.param(
+            [given_to("uid-of-data", on="n2")],
+            [],
+            'pv "disk" node affinity doesn\'t match node "n1"',
+            id="it is elsewhere",
+        ),
+        pytest.param(
+            [],
+            [volume("disk", on="n1")],
+            'failed to check binding: persistentvolume "disk" not found',
+            id="the volume is gone",
+        ),
+        pytest.param(
+            [],
+            [claim()],
+            'failed to check binding: persistentvolumeclaim "default/data" not found',
+            id="the claim is gone",
+        ),
+    ],
+)
+def test_a_pod_is_bound_when_its_claim_and_volume_are(
+    then: list[StorageObject], gone: list[StorageObject], said: str
+) -> None:
+    assert answer_of_pre_bind([storage_class(), volume("disk", on="n1")], then, gone) == said
+
+
+@pytest.mark.parametrize(
+    ("then", "gone", "said"),
+    [
+        pytest.param([], [], WAITING, id="nothing is seen yet"),
+        pytest.param([bound_to(**SELECTED)], [], WAITING, id="the node is selected"),
+        pytest.param([bound_to("disk", **SELECTED)], [], WAITING, id="the volume isn't seen yet"),
+        pytest.param(
+            [bound_to("disk", **SELECTED), given_to("uid-of-data")], [], WAITING, id="the volume is made"
+        ),
+        pytest.param(
+            [bound_to("disk", **SELECTED, **DONE), given_to("uid-of-data")], [], "", id="they are bound"
+        ),
+        pytest.param([bound_to()], [], 'provisioning failed for PVC "data"', id="the provisioner gave up"),
+        pytest.param(
+            [bound_to("disk", **SELECTED, **DONE), given_to("uid-of-data", on="n2")],
+            [],
+            'pv "disk" node affinity doesn\'t match node "n1"',
+            id="it was made elsewhere",
+        ),
+        pytest.param(
+            [],
+            [claim()],
+            'failed to check provisioning pvc: persistentvolumeclaim "default/data" not found',
+            id="the claim is gone",
+        ),
+    ],
+)
+def test_a_pod_is_bound_when_its_volume_was_made(
+    then: list[StorageObject], gone: list[StorageObject], said: str
+) -> None:
+    assert answer_of_pre_bind([storage_class("example.com/made")], then, gone) == said
+
+
+def test_a_claim_of_a_class_that_went_meanwhile_is_an_error() -> None:
+    selected = bound_to(**SELECTED)
+    cache, state, plugin = cluster(storage_class("example.com/made"), selected), CycleState(), VolumeBinding()
+    assert plugin.pre_filter(state, user("data"), cache) is None
+    cache.storage.delete(storage_class("example.com/made"))
+    with pytest.raises(PluginError, match='failed to find storage class "local"'):
+        filter_one(plugin, state, user("data"), cache, "n1")

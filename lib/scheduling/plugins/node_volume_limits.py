@@ -81,7 +81,7 @@ class NodeVolumeLimits(ReadsVolumes):
 
     def _rejection(self, new: "NewVolumes", node: NodeInfo) -> Status | None:
         try:
-            volumes = new.to(node)
+            volumes = new.volumes
         except attached.ClaimNotFoundError as error:
             return unresolvable(str(error))
         except attached.NotOwnerError as error:
@@ -104,39 +104,32 @@ def _takes_more(before: CSINode, now: CSINode) -> bool:
 
 
 class NewVolumes:
-    """The new pod's volumes. They depend on a node only by whether it has a CSINode."""
+    """The new pod's volumes."""
 
     by_driver: Counter[str]
-    """How many volumes must be attached on a node with a CSINode; only if they are usable."""
+    """How many volumes must be attached; only if they are usable."""
     are_usable: bool
-    """Whether the volumes can be found out. If they can't, `to` raises an error."""
+    """Whether the volumes can be found out. If they can't, `volumes` raises an error."""
 
     def __init__(self, pod: Pod, cache: Cache) -> None:
-        self._cache, self._storage, self._pod = cache, cache.storage, pod
-        self._volumes: dict[bool, set[Attachable]] = {}
-        """The volumes on a node with a CSINode (True), and on one without (False), if they were asked for."""
+        self._cache, self._pod = cache, pod
         try:
-            self.by_driver = Counter(driver for driver, _ in self._where(has_csi_node=True))
+            self.by_driver = Counter(driver for driver, _ in self.volumes)
             self.are_usable = True
         except (attached.ClaimNotFoundError, attached.NotOwnerError):
             self.are_usable = False
 
-    def to(self, node: NodeInfo) -> "set[Attachable]":
-        """The volumes for one node. ClaimNotFoundError or NotOwnerError when a claim can't be used."""
-        return self._where(has_csi_node=node.name in self._storage.csi_nodes)
+    @cached_property
+    def volumes(self) -> "set[Attachable]":
+        """All volumes. ClaimNotFoundError or NotOwnerError when a claim can't be used."""
+        return attached.volumes_of(self._pod, self._cache.storage, is_new=True)
 
     def not_yet_on(self, node: NodeInfo) -> Counter[str]:
         """By driver, how many of the volumes no pod of this node uses."""
         by_pods = self.attached.on(node).by_pods
-        return Counter(volume[0] for volume in self.to(node) if volume not in by_pods)
+        return Counter(volume[0] for volume in self.volumes if volume not in by_pods)
 
     @cached_property
     def attached(self) -> "AttachedVolumes":
         """The volumes attached to each node."""
         return attached.attached_volumes(self._cache)
-
-    def _where(self, *, has_csi_node: bool) -> "set[Attachable]":
-        if has_csi_node not in self._volumes:
-            volumes = attached.volumes_of(self._pod, self._storage, has_csi_node=has_csi_node, is_new=True)
-            self._volumes[has_csi_node] = volumes
-        return self._volumes[has_csi_node]

@@ -40,14 +40,16 @@ class NotOwnerError(Exception):
 
 
 def volumes_of(
-    pod: Pod, storage: Storage, *, has_csi_node: bool, is_new: bool = False, needs: set[str] | None = None
+    pod: Pod, storage: Storage, *, is_new: bool = False, needs: set[str] | None = None
 ) -> set[Attachable]:
     """The volumes of a pod that drivers attach to its node. NotOwnerError if a claim isn't the pod's.
+
+    They count only on nodes with a CSINode, where in-tree volumes are those of CSI drivers.
 
     is_new: whether it is the pod to be scheduled. If one of its claims doesn't exist, that is a
     ClaimNotFoundError. needs: gets the keys of the claims, volumes and classes that the result depends on.
     """
-    volumes = set(_in_tree_volumes(pod)) if has_csi_node else set()
+    volumes = set(_in_tree_volumes(pod))
     needed = needs if needs is not None else set()
     for reference in claim_names(pod):
         key = f"{pod.metadata.namespace}/{reference.name}"
@@ -61,7 +63,7 @@ def volumes_of(
         if reference.ephemeral and (why_not := why_not_owner(pod, claim)):
             raise NotOwnerError(why_not)
         needed.update((claim.spec.volume_name, claim.storage_class))
-        if attachable := _of_claim(claim, storage, has_csi_node=has_csi_node):
+        if attachable := _of_claim(claim, storage):
             volumes.add(attachable)
     return volumes
 
@@ -86,17 +88,17 @@ def may_have_volumes_of(pod: Pod, driver: str) -> bool:
     return has_claims(pod) or any(other == driver for other, _ in _in_tree_volumes(pod))
 
 
-def _of_claim(claim: PersistentVolumeClaim, storage: Storage, *, has_csi_node: bool) -> Attachable | None:
+def _of_claim(claim: PersistentVolumeClaim, storage: Storage) -> Attachable | None:
     """The key of a claim's volume; a volume that doesn't exist yet is known by its claim."""
     volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is None:
         kind = storage.classes.get(claim.storage_class)
         provisioner = kind.provisioner if kind else ""
         if plugin := in_tree.PLUGINS.get(provisioner):
-            provisioner = plugin.driver if has_csi_node else ""
+            provisioner = plugin.driver
         return (provisioner, f"claim {claim}") if provisioner else None
     source = volume.spec.csi
-    if source is None and has_csi_node and plugin_of(volume.spec):
+    if source is None:
         try:
             source = in_tree.as_csi(volume).spec.csi
         except TranslationError:
@@ -205,7 +207,7 @@ class AttachedVolumes(OfEachNode[Attached]):
         by_pods, needs = set[Attachable](), set[str]()
         try:
             for pod in node.pods:
-                by_pods |= volumes_of(pod, self._storage, has_csi_node=True, needs=needs)
+                by_pods |= volumes_of(pod, self._storage, needs=needs)
         except NotOwnerError as error:
             return Attached(limits, needs=needs, why_not=str(error))
         attached = self._volume_attachments(node.name, needs)
@@ -218,7 +220,7 @@ class AttachedVolumes(OfEachNode[Attached]):
             name, driver = attachment.spec.source.persistent_volume_name or "", attachment.spec.attacher
             needs.add(name)
             volume = self._storage.volumes.get(name)
-            if driver and volume and volume.spec.csi:
+            if volume and volume.spec.csi:
                 volumes.add((driver, volume.spec.csi.volume_handle))
         return volumes
 
@@ -235,7 +237,7 @@ def takers(driver: str, node: NodeInfo, storage: Storage) -> Iterator[Line]:
     by_pods = set[Attachable]()
     for pod in node.pods:
         try:
-            volumes = volumes_of(pod, storage, has_csi_node=True)
+            volumes = volumes_of(pod, storage)
         except NotOwnerError:
             continue
         by_pods |= volumes

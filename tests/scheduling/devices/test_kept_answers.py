@@ -9,10 +9,14 @@ import pytest
 from objects import node, read
 
 from lib.kube.changes import Change, Kind
-from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
+from lib.kube.devices import AllocationResult, CounterSet, DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Json, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.devices import kept_answers
+from lib.scheduling.devices.kept_answers import KeptAnswer, KeptAnswers
+from lib.scheduling.devices.pools import Pool
+from lib.scheduling.devices.taken import Taken
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -156,3 +160,58 @@ def test_nothing_is_kept_of_pools_that_have_gone() -> None:
         world.devices.delete(devices)
         world.cache.apply(Change(Kind.DELETED, new))
     assert not world.devices.taken.changes
+
+
+# --- each by itself --------------------------------------------------------------------------------------
+
+NO = KeptAnswer("cannot allocate all claims")
+POOLS = [Pool("d", "p"), Pool("d", "q")]
+
+
+def one_of(pool: str) -> AllocationResult:
+    """A device of a pool."""
+    result = {"request": "r", "driver": "d", "pool": pool, "device": "gpu"}
+    found: AllocationResult = read(AllocationResult, {"devices": {"results": [result]}})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pool", "is_kept"),
+    [pytest.param("other", True, id="of another pool"), pytest.param("q", False, id="of one of its pools")],
+)
+def test_an_answer_is_kept_until_a_device_of_the_nodes_pools_is_taken(pool: str, is_kept: bool) -> None:
+    answers, taken = KeptAnswers(), Taken()
+    answers.put(b"claims", "n1", POOLS, taken, NO)
+    assert answers.get(b"claims", "n1", POOLS, taken) == NO
+    taken.add(one_of(pool))
+    assert answers.get(b"claims", "n1", POOLS, taken) == (NO if is_kept else None)
+
+
+def test_an_answer_is_for_the_same_claims_node_and_pools() -> None:
+    answers, taken = KeptAnswers(), Taken()
+    answers.put(b"claims", "n1", POOLS, taken, NO)
+    assert answers.get(b"others", "n1", POOLS, taken) is None
+    assert answers.get(b"claims", "n2", POOLS, taken) is None
+    assert answers.get(b"claims", "n1", [*POOLS], taken) is None  # the node's labels have changed
+
+
+def test_nothing_is_kept_where_one_of_the_pools_has_counters() -> None:
+    """Devices of other nodes may use them."""
+    answers, taken = KeptAnswers(), Taken()
+    pools = [*POOLS, Pool("d", "r", counters={"memory": CounterSet("memory")})]
+    answers.put(b"claims", "n1", pools, taken, NO)
+    assert answers.get(b"claims", "n1", pools, taken) is None
+
+
+def test_when_too_many_answers_are_kept_all_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_answers, "MOST_ANSWERS", 2)
+    answers, taken = KeptAnswers(), Taken()
+
+    def known() -> str:
+        return " ".join(name for name in ("n1", "n2", "n3") if answers.get(b"claims", name, POOLS, taken))
+
+    for name in ("n1", "n1", "n2"):
+        answers.put(b"claims", name, POOLS, taken, NO)
+    assert known() == "n1 n2"
+    answers.put(b"claims", "n3", POOLS, taken, NO)
+    assert known() == "n3"

@@ -225,6 +225,23 @@ def test_a_claim_that_was_made_for_another_pod_is_an_error() -> None:
         reasons(NodeVolumeLimits(), with_volumes(EPHEMERAL), there)
 
 
+def test_a_pod_there_with_another_pods_claim_is_an_error_for_others() -> None:
+    there = cluster(
+        "n1", *A, claim("old-volume-0", owner="another"), with_volumes(EPHEMERAL, name="old", on="n1")
+    )
+    assert reasons(NodeVolumeLimits(), user("a"), there) == {}  # without a limit nobody asks
+    there.apply(Change(Kind.ADDED, csi_node("n1", example=5)))
+    with pytest.raises(PluginError, match="was not created for pod default/old"):
+        reasons(NodeVolumeLimits(), user("a"), there)
+
+
+def test_pods_with_the_same_volumes_wait_for_the_same_changes_unless_some_are_made_for_them() -> None:
+    sign = NodeVolumeLimits().sign_for_hint
+    assert sign(user("a", name="one")) == sign(user("a", name="two"))
+    assert sign(user("a")) != sign(user("b"))
+    assert sign(with_volumes(EPHEMERAL, name="one")) != sign(with_volumes(EPHEMERAL, name="two"))
+
+
 # --- what is kept of nodes --------------------------------------------------------------------------------
 
 
@@ -293,6 +310,15 @@ def test_it_is_found_out_anew_after_more_changes_than_are_kept(monkeypatch: pyte
         ),
         pytest.param(
             Change(Kind.DELETED, pod("old", nodeName="n1"), pod("old", nodeName="n1")), False, id="another"
+        ),
+        pytest.param(
+            Change(
+                Kind.DELETED,
+                with_volumes({"emptyDir": {}}, on="n1"),
+                with_volumes({"emptyDir": {}}, on="n1"),
+            ),
+            False,
+            id="one whose volumes aren't attached",
         ),
         pytest.param(change(Kind.DELETED, attachment("n1", "disk-b")), True, id="a volume was detached"),
         pytest.param(change(Kind.ADDED, attachment("n1", "disk-b")), False, id="a volume was attached"),

@@ -107,6 +107,8 @@ def matches(cache: Cache, web: Pod) -> dict[str, dict[str, str] | tuple[str, ...
         ([volume("a"), volume("b")], claim(selector={"matchLabels": {"name": "b"}}), "b"),
         ([volume("free"), volume("kept", "9Gi", claim="data")], claim(), "kept"),
         ([volume("kept", claim="other")], claim(), None),
+        ([volume("kept", claimRef={"namespace": "default", "name": "data", "uid": "old"})], claim(), None),
+        ([volume("kept", "500Mi", claim="data"), volume("free")], claim(), "free"),
         ([volume("far", on="n2")], claim(), None),
         # Where the volume that is kept for a claim can't be reached, it gets no other.
         ([volume("free"), volume("kept", on="n2", claim="data")], claim(), None),
@@ -184,6 +186,7 @@ def test_where_a_volume_can_be_made(made_by: StorageClass, rejected: dict[str, t
     [
         ([], 'persistentvolumeclaim "data" not found'),
         ([claim(storageClassName="")], "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim(volumeName="disk"), storage_class()], "pod has unbound immediate "),
         ([claim(), storage_class(volumeBindingMode="Immediate")], "pod has unbound immediate "),
     ],
 )

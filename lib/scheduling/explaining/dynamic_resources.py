@@ -137,7 +137,11 @@ def _why_not_together(
             many = len(having)
             yield Line(words, resource=name, needs=amount, has=has, free=left, devices=many)
             return
-    if any(device.device.consumes_counters for device in could_be_had):
+    many = sum(spec.count for request in requests for _, spec in request.options)
+    are_alone = not any(device.device.allow_multiple_allocations for device in could_be_had)
+    if are_alone and many > len(could_be_had):
+        yield f"together the requests want {count(many, 'device')}, and {len(could_be_had)} could be had"
+    elif any(device.device.consumes_counters for device in could_be_had):
         yield "these devices share counters of their pool, and can't all be had at the same time"
 
 

@@ -11,7 +11,7 @@ from questions_harness import a_claim, a_node, a_pod, a_volume, ask_why, using
 from test_words import required
 
 from lib.kube.devices import AllocatedDeviceStatus, DeviceClass, ResourceClaim, ResourceSlice
-from lib.kube.objects import Object, Pod
+from lib.kube.objects import NodeSelector, Object, Pod
 from lib.kube.storage import (
     SELECTED_NODE,
     CSIDriver,
@@ -213,6 +213,7 @@ def test_a_reason_has_its_numbers(pod: Pod, objects: list[Object], said: list[st
 
 
 OLD = {"claimRef": {"namespace": "default", "name": "old", "uid": "x"}}
+KEPT = {"namespace": "default", "name": "data"}
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 A_LABEL = {"selector": {"matchLabels": {"disk": "ssd"}}}
 
@@ -247,6 +248,7 @@ A_LABEL = {"selector": {"matchLabels": {"disk": "ssd"}}}
             [free_volume("pv", "1", volumeMode="Block")],
             ["pv has 1 (the claim wants 1Gi) and has the volume mode Block (the claim wants Filesystem)"],
         ),
+        ({}, [free_volume("pv", "1", claimRef=KEPT)], ["pv has 1 (the claim wants 1Gi)"]),
         # Of several volumes, those with which the least is wrong.
         (
             {},
@@ -411,6 +413,35 @@ SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
         ),
         (
             [{"count": 2}],
+            [{"name": n, "attributes": {"numa": {"int": 0}}} for n in "ab"],
+            {"constraints": [{"distinctAttribute": "d.io/numa"}]},
+            [
+                "r0: 2 devices: 2 could be had (the request wants 2)",
+                "constraint distinctAttribute d.io/numa: the devices must have different values, "
+                "and have 0 (2)",
+            ],
+        ),
+        (
+            [{}, {}],
+            [{"name": "a"}],
+            {},
+            [
+                "r0: 1 device: 1 could be had (the request wants 1)",
+                "r1: 1 device: 1 could be had (the request wants 1)",
+                "together the requests want 2 devices, and 1 could be had",
+            ],
+        ),
+        (  # without the constraint, the counters are too few all the same
+            [{"count": 2}],
+            [{"name": n, "attributes": {"numa": {"int": i}}, **takes("5Gi")} for i, n in enumerate("ab")],
+            SAME,
+            [
+                "r0: 2 devices: 2 could be had (the request wants 2)",
+                "these devices share counters of their pool, and can't all be had at the same time",
+            ],
+        ),
+        (
+            [{"count": 2}],
             [{"name": "a", **takes("8Gi")}, {"name": "b", **takes("5Gi")}],
             {},
             [
@@ -463,6 +494,17 @@ def test_a_device_for_an_extended_resource_is_explained_as_one_of_a_claim() -> N
     ]
 
 
+def test_devices_that_a_claim_has_elsewhere_are_said_to_be_there() -> None:
+    pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
+    kind, _, *slices = device_objects([], A_DEVICE)
+    claim = holder_of("a", "c")
+    assert claim.status.allocation
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["other"]}]}
+    claim.status.allocation.node_selector = read(NodeSelector, {"nodeSelectorTerms": [term]})
+    answer = ask_why(USES_C, [a_node("n1"), kind, claim, *slices])
+    assert answer.details["n1"] == ["the devices of claim default/c can't be used there"]
+
+
 def test_a_device_that_will_never_be_ready_is_said_to_have_failed() -> None:
     pytest.importorskip("cel_expr_python", reason="poller knows devices only with cel-expr-python")
     kind, _, *slices = device_objects([], A_DEVICE)
@@ -502,6 +544,11 @@ def test_devices_and_volumes_are_said_as_numbers_too() -> None:
     ]
     published = numbers_of(a_pod("p", **using("data")), driver_objects(nodeTopology={}))
     assert published == [{**small, "class": "lvm", "needs": 12 * gi, "has": 10 * gi, "free": 10 * gi}]
+
+
+def test_places_for_pods_are_said_as_numbers_too() -> None:
+    full = [a_pod(f"o{i}", on="n1") for i in range(10)]
+    assert numbers_of(a_pod("p"), full) == [{"resource": "pods", "needs": 1, "has": 10, "free": 0}]
 
 
 def numbers_of(pod: Pod, objects: Sequence[Object]) -> list[Json]:

@@ -104,6 +104,11 @@ CASES = {
         [a_node("n1", cpu="1"), a_node("n2", cpu="3"), a_pod("db", cpu="1700m", on="n2")],
         ["at cpu 1300m in place of 2: n2 fits", "if default/db left: n2 fits"],
     ),
+    "memory in whole Mi": (
+        a_pod("p", requests={"memory": "4Gi"}),
+        [a_node("n1"), a_pod("db", requests={"memory": f"{5200 * 1024 + 1}Ki"}, on="n1")],
+        ["at memory 2991Mi in place of 4Gi: n1 fits", "if default/db left: n1 fits"],
+    ),
     "a resource that no node has": (
         a_pod("p", requests={"example.com/gpu": "1"}),
         [a_node("n1")],

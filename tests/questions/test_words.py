@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from objects import read
-from questions_harness import ZONE, a_claim, a_node, a_pod, a_volume, ask_why, using
+from questions_harness import HOSTNAME, ZONE, a_claim, a_node, a_pod, a_volume, ask_why, using
 
 from lib.kube.objects import Object, Pod
 from lib.kube.storage import CSINode, PersistentVolumeClaim, StorageClass
@@ -216,6 +216,12 @@ CASES = [
         [f"pod affinity: no pod with app=db of default in {ZONE}=a; some are in b"],
         [a_node("full", "b", unschedulable=True), a_pod("db", on="full", labels={"app": "db"})],
     ),
+    Case(  # of two terms, the one that isn't satisfied
+        "node(s) didn't match pod affinity rules",
+        a_pod("p", **required("podAffinity", [*near("db"), *near("db", HOSTNAME)])),
+        [f"pod affinity: no pod with app=db of default in {HOSTNAME}=n1; some are in full"],
+        [a_node("full", unschedulable=True), a_pod("db", on="full", labels={"app": "db"})],
+    ),
     Case(
         "node(s) didn't match pod anti-affinity rules",
         a_pod("p", **required("podAntiAffinity", near("web"))),
@@ -249,6 +255,10 @@ CASES = [
         ],
         [
             a_claim("data", storageClassName="local"),
+            a_volume("other", nodeAffinity=IN_ZONE_B, storageClassName="other"),
+            a_volume("small", nodeAffinity=IN_ZONE_B, storageClassName="local", capacity={"storage": "1Mi"}),
+            a_volume("kept", nodeAffinity=IN_ZONE_B, storageClassName="local", claimRef={"name": "old"}),
+            a_volume("anywhere", storageClassName="local"),
             a_volume("pv", nodeAffinity=IN_ZONE_B, storageClassName="local"),
             LOCAL,
         ],
@@ -279,6 +289,12 @@ CASES = [
             "claim default/other has no volume: there is no StorageClass lost to make one",
         ],
         [a_claim("data"), a_claim("other", storageClassName="lost")],
+    ),
+    Case(
+        "pod has unbound immediate PersistentVolumeClaims",
+        a_pod("p", **using("later", "data")),
+        ["claim default/data (no class, 1Gi) has no volume, and without a class none is made"],
+        [a_claim("data"), a_claim("later", storageClassName="local"), LOCAL],
     ),
     Case(
         "pod has unbound immediate PersistentVolumeClaims",
@@ -363,8 +379,8 @@ def test_a_node_is_rejected_with_values(case: Case) -> None:
 def test_room_that_is_kept_for_a_more_important_pod_is_said_to_be() -> None:
     coming = a_pod("boss", cpu="3", priority=10)
     coming.status.nominated_node_name = "n1"
-    answer = ask_why(a_pod("p", cpu="2"), [a_node("n1"), coming])
-    assert answer.details["n1"] == ["needs cpu 2, 4 free is kept for default/boss"]
+    answer = ask_why(a_pod("p", cpu="4"), [a_node("n1"), coming])
+    assert answer.details["n1"] == ["needs cpu 4, 4 free is kept for default/boss"]
 
 
 def test_a_pod_with_gates_is_said_to_wait_for_them() -> None:

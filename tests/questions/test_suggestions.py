@@ -122,6 +122,14 @@ CASES = {
             "if default/w left: n1 fits",
         ],
     ),
+    "a pod that keeps others off its zone, on one node of many": (
+        a_pod("p", cpu="1", labels=WEB, **apart(ZONE)),
+        [*(a_node(f"n{i}") for i in range(10)), a_pod("w", cpu="1", on="n9", labels=WEB)],
+        [
+            f"without the required anti-affinity to app=web ({ZONE}): 10 nodes fit",
+            "if default/w left: 10 nodes fit",
+        ],
+    ),
     "a skew": (
         a_pod("p", labels=WEB, **spread()),
         [

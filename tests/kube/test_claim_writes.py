@@ -6,9 +6,9 @@ import pytest
 from objects import read
 from service.writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, claim, play, web
 
-from lib.kube.claim_writes import ClaimError, reserve_claim, undo_claim
-from lib.kube.devices import AllocationResult
-from lib.kube.errors import ApiError, ConflictError, StatusError
+from lib.kube.claim_writes import ClaimError, announce_wait, look_up, reserve_claim, undo_claim
+from lib.kube.devices import AllocationResult, ResourceClaim
+from lib.kube.errors import ApiError, ConflictError, ForbiddenError, StatusError
 from lib.kube.protobuf import with_metadata
 from lib.kube.resource_claims import (
     UNNAMED,
@@ -29,6 +29,13 @@ def allocation(device: str = "gpu-0") -> AllocationResult:
     result = {"driver": "d", "pool": "p", "device": device, "request": "r"}
     made: AllocationResult = read(AllocationResult, {"devices": {"results": [result]}})
     return made
+
+
+def refused(words: str) -> StatusError:
+    """The API server's 422."""
+    error = StatusError(f"422 {words}")
+    error.said = words
+    return error
 
 
 MARKED, DONE = claim(finalizer=True), claim("gpu-0", "web", finalizer=True)
@@ -93,9 +100,7 @@ STORED = b"k8s\0" + b"\x0a\x04type" + b"\x12\x0a" + b"\x0a\x03\x0a\x01c" + b"\x1
 
 
 def immutable() -> StatusError:
-    refused = StatusError("PATCH ...: 422 spec is invalid")
-    refused.said = "spec: Invalid value: ...: field is immutable"
-    return refused
+    return refused("spec: Invalid value: ...: field is immutable")
 
 
 @pytest.mark.parametrize(
@@ -141,12 +146,68 @@ def test_a_claim_that_has_devices_gets_one_more_user() -> None:
     assert str(error) == "claim default/gpu got deallocated elsewhere in the meantime"
 
 
-def test_a_refusal_has_kube_schedulers_words() -> None:
-    refused = StatusError("PATCH ...: 422 too many")
-    refused.said = "status.reservedFor: Too many: 257: must have at most 256 items"
-    _, error = play(reserve_claim(ReserveClaim(claim("gpu-0"), web(), "n1"), NOW), refused)
+@pytest.mark.parametrize(
+    ("now", "requests"),
+    [
+        pytest.param(claim("gpu-0", "other", "web"), [STATUS, GET], id="it was written"),
+        pytest.param(claim("gpu-1", "other"), [STATUS, GET, STATUS], id="others wrote, and it has devices"),
+    ],
+)
+def test_a_user_that_may_be_written_is_looked_for(now: ResourceClaim, requests: list[str]) -> None:
+    both = claim("gpu-0", "other", "web")
+    step = ReserveClaim(claim("gpu-0", "other"), web(), "n1")
+    sent, found = play(reserve_claim(step, NOW), CONFLICT, now, *([both] * (len(requests) - 2)))
+    assert (sent, found) == (requests, both)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers", "requests", "found"),
+    [
+        pytest.param(claim(), [DONE], [GET], DONE, id="it is there"),
+        pytest.param(claim(), [claim(uid="new")], [GET], None, id="it was made again"),
+        pytest.param(claim(), [NOT_FOUND], [GET], None, id="it is gone"),
+        pytest.param(claim(name=UNNAMED), [], [], None, id="it was never made"),
+    ],
+)
+def test_a_claim_is_looked_up_as_it_is_now(
+    asked: ResourceClaim, answers: list[Any], requests: list[str], found: ResourceClaim | None
+) -> None:
+    assert play(look_up(asked), *answers) == (requests, found)
+
+
+def test_a_pod_that_waits_for_its_devices_is_nominated_and_has_an_event() -> None:
+    sent, _ = play(announce_wait(web(), "n1", NOW), web(), None)
+    assert sent == ["PATCH pods/web/status", "POST events"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([refused("no quota")], f"create claim for extended resources default/{UNNAMED}: no quota"),
+        ([claim(), refused("bad name")], "add finalizer to claim default/gpu: bad name"),
+        ([claim(), MARKED, refused("late")], "add allocation and reservation to claim default/gpu: late"),
+    ],
+)
+def test_a_refusal_says_what_was_tried(answers: list[Any], why: str) -> None:
+    step = ReserveClaim(claim(name=UNNAMED), web(), "n1", allocation())
+    _, error = play(reserve_claim(step, NOW), *answers)
     assert isinstance(error, ClaimError)
-    assert str(error) == f"add reservation to claim default/gpu: {refused.said}"
+    assert str(error) == why
+
+
+def test_a_missing_right_is_named_as_it_is() -> None:
+    forbidden = ForbiddenError("PATCH ...: 403")
+    forbidden.said = "resourceclaims is forbidden"
+    _, error = play(reserve_claim(ReserveClaim(claim("gpu-0"), web(), "n1"), NOW), forbidden)
+    assert isinstance(error, ForbiddenError)
+    assert str(error) == "PATCH ...: 403"
+
+
+def test_a_refusal_has_kube_schedulers_words() -> None:
+    said = "status.reservedFor: Too many: 257: must have at most 256 items"
+    _, error = play(reserve_claim(ReserveClaim(claim("gpu-0"), web(), "n1"), NOW), refused(said))
+    assert isinstance(error, ClaimError)
+    assert str(error) == f"add reservation to claim default/gpu: {said}"
 
 
 def test_a_claim_for_extended_resources_is_made_and_the_pod_is_told_of_it() -> None:

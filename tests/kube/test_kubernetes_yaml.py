@@ -96,6 +96,14 @@ def test_yaml_is_read_as_kubectl_reads_it(tmp_path: Path) -> None:
         (b"a: \x01", "control characters are not allowed"),
         (b'{"a": ' * 5000, "is nested deeper than 200 levels"),
         (b" " * (MAX_YAML + 1), "is larger than 16 MiB"),
+        (b'{"a": NaN}', [{"a": "NaN"}]),  # no JSON, so it is YAML
+        (b'{"a": 1} {"b": 2} {"c"', "Expecting ':' delimiter"),
+        (b'{"a": ' * 201 + b"1" + b"}" * 201, "is nested deeper than 200 levels"),
+        (b"a: " + b"[" * 201 + b"]" * 201, "line 1, column 204: is nested deeper than 200 levels"),
+        (
+            b"a: &a [" + b"x, " * 5000 + b"]\nb: &b [" + b"*a, " * 60 + b"]\nc: [" + b"*b, " * 60 + b"]",
+            "with its aliases written out it is larger than 16 MiB",
+        ),
     ],
 )
 def test_the_documents_of_a_file(body: bytes, values: list[object] | str) -> None:
@@ -104,6 +112,12 @@ def test_the_documents_of_a_file(body: bytes, values: list[object] | str) -> Non
     else:
         with pytest.raises((yaml.YAMLError, TooMuchError), match=values.replace("[", r"\[")):
             list(load_documents(body))
+
+
+def test_a_configuration_for_another_version_of_yaml_is_refused() -> None:
+    assert load_strictly(b"%YAML 1.1\n---\na: 1\n") == ({"a": 1}, [])
+    with pytest.raises(yaml.YAMLError, match="found incompatible YAML document"):
+        load_strictly(b"%YAML 1.2\n---\na: 1\n")
 
 
 def test_a_configuration_is_the_first_document_and_names_what_is_given_twice() -> None:

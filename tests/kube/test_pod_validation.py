@@ -56,6 +56,12 @@ def test_the_embedded_server_refuses_them_too() -> None:
         ([{"key": "a", "effect": "NoExecute"}], ""),
         ([{"key": "a"}], "metadata.taints[0].effect: Required value"),
         ([{"key": "", "effect": "NoExecute"}], "metadata.taints[0].key: Invalid value"),
+        ([{"key": "a", "effect": "Never"}], 'metadata.taints[0].effect: Unsupported value: "Never"'),
+        (
+            [{"key": "a", "effect": "NoExecute", "value": "a b"}],
+            'metadata.taints[0].value: Invalid value: "a b"',
+        ),
+        ([{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}], ""),
         (
             [{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoExecute", "value": "x"}],
             'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"x","Effect":"NoExecute",'
@@ -67,6 +73,22 @@ def test_taints(taints: list[dict[str, str]], words: str) -> None:
     """As kube-apiserver 1.36.2 said them."""
     assert "".join(map(str, problems_of_taints(taints))).startswith(words)
     assert bool(words) == bool([*problems_of_taints(taints)])
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "why"),
+    [
+        ("requests.example.com/gpu", "1", "doesn't follow extended resource name standard"),
+        ("hugepages-x", "1Mi", "1Mi is not positive integer multiple of hugepages-x"),
+        ("hugepages-0", "1Mi", "1Mi is not positive integer multiple of hugepages-0"),
+        ("hugepages-2Mi", "4Mi", ""),
+        ("example.com/gpu", "1", ""),
+    ],
+)
+def test_resources_of_a_container(name: str, amount: str, why: str) -> None:
+    resources = {"limits": {name: amount, "cpu": "1"}}
+    found = [*problems_of_pod({"containers": [{**CONTAINER, "resources": resources}]})]
+    assert [each.message.rpartition(": ")[2] for each in found] == ([why] * 2 if why else [])
 
 
 @pytest.mark.parametrize(

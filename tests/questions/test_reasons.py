@@ -89,13 +89,26 @@ OF_EBS = {"csi": {"driver": "ebs", "volumeHandle": "v"}}
             a_pod(
                 "p",
                 containers=[container("a", "500m")],
-                initContainers=[container("s", "2", restartPolicy="Always"), container("i", "3")],
+                initContainers=[
+                    container("j", "1"),
+                    container("s", "2", restartPolicy="Always"),
+                    container("i", "3"),
+                ],
             ),
             [],
             [
                 "needs cpu 5 (3 of init container i and 2 of the sidecars that run beside it), "
                 "the node has 4 in all"
             ],
+        ),
+        (
+            a_pod(
+                "p",
+                containers=[container("a", "500m")],
+                initContainers=[container("i", "5"), container("s", "2", restartPolicy="Always")],
+            ),
+            [],
+            ["needs cpu 5 (5 of init container i), the node has 4 in all"],
         ),
         (
             a_pod(

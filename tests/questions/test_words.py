@@ -21,6 +21,10 @@ def required(kind: str, terms: Any) -> dict[str, Any]:
 
 
 def spread(key: str, **more: Any) -> dict[str, Any]:
+    return {"topologySpreadConstraints": on_each(key, **more)}
+
+
+def on_each(key: str, **more: Any) -> list[dict[str, Any]]:
     constraint = {
         "topologyKey": key,
         "maxSkew": 1,
@@ -28,7 +32,7 @@ def spread(key: str, **more: Any) -> dict[str, Any]:
         "labelSelector": {"matchLabels": {"app": "web"}},
         **more,
     }
-    return {"topologySpreadConstraints": [constraint]}
+    return [constraint]
 
 
 PORT = {"main": {"ports": [{"hostPort": 8080, "protocol": "TCP"}]}}
@@ -198,6 +202,12 @@ CASES = [
             a_node("full", "b", cpu="0", unschedulable=True),
             *(a_pod(f"w{on}{i}", on=on, labels=WEB) for i, on in enumerate(["n1", "n1", "full"])),
         ],
+    ),
+    Case(  # of two constraints, the one that isn't satisfied
+        "node(s) didn't match pod topology spread constraints",
+        a_pod("p", labels=WEB, topologySpreadConstraints=[*on_each(ZONE), *on_each(HOSTNAME)]),
+        [f"{HOSTNAME}=n1 has 1, full has the fewest: 0, maxSkew 1"],
+        [a_node("full", cpu="0", unschedulable=True), a_pod("w", on="n1", labels=WEB)],
     ),
     Case(
         "node(s) didn't match pod topology spread constraints",

@@ -444,6 +444,16 @@ SAME = {"constraints": [{"matchAttribute": "d.io/numa"}]}
                 "together the requests want 2 devices, and 1 could be had",
             ],
         ),
+        (
+            [{"allocationMode": "All"}, {}],
+            [{"name": "a"}, {"name": "b"}],
+            {},
+            [
+                "r0: 2 devices: 2 could be had (the request wants all)",
+                "r1: 2 devices: 2 could be had (the request wants 1)",
+                "together the requests want 3 devices, and 2 could be had",
+            ],
+        ),
         (  # without the constraint, the counters are too few all the same
             [{"count": 2}],
             [{"name": n, "attributes": {"numa": {"int": i}}, **takes("5Gi")} for i, n in enumerate("ab")],

@@ -1,7 +1,7 @@
 """What the requests of a pod's claims find on a node: which devices are there, and why not these."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as count_from
 from random import Random
@@ -19,7 +19,7 @@ from lib.kube.objects import Pod
 from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches_node
 from lib.scheduling.cache import Cache
-from lib.scheduling.devices.allocator import AllocationError, Allocator, is_tolerated
+from lib.scheduling.devices.allocator import ALL, AllocationError, Allocator, is_tolerated
 from lib.scheduling.devices.cluster_devices import ClusterDevices
 from lib.scheduling.devices.constraints import attribute_of
 from lib.scheduling.devices.consumption import Counters, as_binary, what_lacks
@@ -80,7 +80,7 @@ def _found(spec: ExactDeviceRequest, node: NodeInfo, devices: ClusterDevices) ->
     reasons = Counter(_why_not(spec, pool, device, node, devices) for pool, device in there)
     free = reasons.pop(FREE, 0)
     parts = [f"{many} {_of_many(why) if many > 1 else why}" for why, many in sorted(reasons.items())]
-    wants_all = spec.allocation_mode == "All"
+    wants_all = spec.allocation_mode == ALL
     if free:
         parts.append(f"{free} could be had ({_wants('all' if wants_all else spec.count)})")
     selected = free + sum(many for why, many in reasons.items() if isinstance(why, Line))
@@ -105,17 +105,19 @@ def _why_not_together(
     """Why the requests can't all have devices; each could have some by itself."""
     requests = [request for claim in claims for request in claim.spec.devices.requests]
     could_be_had = list[PoolDevice]()
-    wanted = Counter[str]()
+    wanted, many = Counter[str](), 0
     for request in requests:
         if request.first_available:  # it has a choice
             return
         for _, spec in request.options:
-            could_be_had += (
+            of_request = [
                 device
                 for pool in devices.pools.of(node)
                 for device in pool.devices
-                if device not in could_be_had and not _why_not(spec, pool, device, node, devices)
-            )
+                if not _why_not(spec, pool, device, node, devices)
+            ]
+            could_be_had += (device for device in of_request if device not in could_be_had)
+            many += len(of_request) if spec.allocation_mode == ALL else spec.count
             for name, quantity in (spec.capacity.requests if spec.capacity else {}).items():
                 wanted[name] += spec.count * Quantity.parse(quantity).value
     free_of = [
@@ -127,6 +129,20 @@ def _why_not_together(
             for constraint in claim.spec.devices.constraints:
                 yield f"claim {claim}, {_constraint_text(constraint, could_be_had)}"
         return
+    if lack := _lack_of_all(wanted, could_be_had, devices):
+        yield lack
+        return
+    are_alone = not any(device.device.allow_multiple_allocations for device in could_be_had)
+    if are_alone and many > len(could_be_had):
+        yield f"together the requests want {count(many, 'device')}, and {len(could_be_had)} could be had"
+    elif any(device.device.consumes_counters for device in could_be_had):
+        yield "these devices share counters of their pool, and can't all be had at the same time"
+
+
+def _lack_of_all(
+    wanted: Mapping[str, int], could_be_had: Sequence[PoolDevice], devices: ClusterDevices
+) -> Line | None:
+    """A capacity of which all requests together want more than these devices have left."""
     for name, amount in wanted.items():
         having = [device for device in could_be_had if name in device.device.capacity]
         has = sum(Quantity.parse(device.device.capacity[name].value).value for device in having)
@@ -134,15 +150,8 @@ def _why_not_together(
         if amount > left:
             wanted_of_all = f"together the requests want {as_binary(amount)} of {name}"
             words = f"{wanted_of_all}, and these devices have {as_binary(left)} left"
-            many = len(having)
-            yield Line(words, resource=name, needs=amount, has=has, free=left, devices=many)
-            return
-    many = sum(spec.count for request in requests for _, spec in request.options)
-    are_alone = not any(device.device.allow_multiple_allocations for device in could_be_had)
-    if are_alone and many > len(could_be_had):
-        yield f"together the requests want {count(many, 'device')}, and {len(could_be_had)} could be had"
-    elif any(device.device.consumes_counters for device in could_be_had):
-        yield "these devices share counters of their pool, and can't all be had at the same time"
+            return Line(words, resource=name, needs=amount, has=has, free=left, devices=len(having))
+    return None
 
 
 def _fit(claims: Sequence[ResourceClaim], node: NodeInfo, devices: ClusterDevices) -> bool:

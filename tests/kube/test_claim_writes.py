@@ -73,6 +73,12 @@ def test_a_claim_gets_its_devices_and_its_user(answers: list[Any], requests: lis
             [MARKED, CONFLICT, TAKEN], [PATCH, STATUS, GET], ALLOCATED_ELSEWHERE, id="others use it"
         ),
         pytest.param(
+            [MARKED, CONFLICT, claim("gpu-0", "other", finalizer=True)],
+            [PATCH, STATUS, GET],
+            ALLOCATED_ELSEWHERE,
+            id="another pod got the same device",
+        ),
+        pytest.param(
             [MARKED, CONFLICT, claim("gpu-1", "web", finalizer=True)],
             [PATCH, STATUS, GET],
             ALLOCATED_ELSEWHERE,

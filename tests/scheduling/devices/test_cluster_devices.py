@@ -41,6 +41,7 @@ def known(*objects: DeviceObject) -> ClusterDevices:
     return devices
 
 
+NO_SUCH_LABEL = {"key": "gpus", "operator": "Exists"}
 D0, D1 = {"name": "d0"}, {"name": "d1"}
 SHARED = {"name": "d1", "allowMultipleAllocations": True}
 IS_D, IS_ALONE = "device.driver == 'd'", "!device.allowMultipleAllocations"
@@ -66,6 +67,33 @@ def test_how_many_devices_serve_a_resource_and_how_many_are_taken(
 ) -> None:
     there = known(slice_with(*devices), gpu_class(*selectors), claim_with("d0"))
     assert there.use(GPU, N1) == use
+
+
+@pytest.mark.parametrize(
+    ("where", "devices", "count"),
+    [
+        pytest.param({"nodeName": "n1"}, [D0, D1], 2, id="of the node"),
+        pytest.param({"nodeName": "n2"}, [D0, D1], 0, id="of another"),
+        pytest.param({"allNodes": True}, [D0, D1], 2, id="of all"),
+        pytest.param(
+            {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [NO_SUCH_LABEL]}]}},
+            [D0, D1],
+            0,
+            id="of nodes with a label",
+        ),
+        pytest.param(
+            {"perDeviceNodeSelection": True},
+            [{**D0, "nodeName": "n1"}, {**D1, "nodeName": "n2"}],
+            1,
+            id="as each device says",
+        ),
+    ],
+)
+def test_only_devices_count_that_a_node_can_reach(where: Any, devices: list[Any], count: int) -> None:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d", "pool": pool, "devices": devices, **where}
+    there = known(gpu_class(), read(ResourceSlice, {"metadata": {"name": "s"}, "spec": spec}))
+    assert there.use(GPU, N1) == DeviceUse(0, count)
 
 
 def test_devices_are_counted_anew_when_slices_or_classes_change() -> None:

@@ -10,8 +10,9 @@ from scheduling.plugins.plugin_harness import fitting, reasons
 from lib.kube.changes import Change, Kind
 from lib.kube.devices import DeviceClass, DeviceObject, DeviceRequest, ResourceClaim, ResourceSlice
 from lib.kube.objects import OwnerReference
-from lib.kube.resource_claims import DeleteClaim, ReleaseClaim, ReserveClaim
+from lib.kube.resource_claims import DeallocateClaim, DeleteClaim, ReleaseClaim, ReserveClaim
 from lib.scheduling.cache import Cache
+from lib.scheduling.devices.pod_devices import MAX_SUBREQUESTS
 from lib.scheduling.handle import Handle
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.status import CycleState, PluginError, Status
@@ -218,6 +219,44 @@ def test_a_claim_that_another_pod_is_getting_devices_for_is_waited_for() -> None
     answer = PLUGIN.pre_filter({}, second, cache)
     assert isinstance(answer, Status)
     assert answer.reasons == ("resource claim default/gpu is in the process of being allocated",)
+
+
+ELSEWHERE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["other"]}]}
+
+
+@pytest.mark.parametrize(
+    ("users", "is_freed"), [([], True), (USED_BY_WEB, True), ([{**USED_BY_WEB[0], "uid": "other"}], False)]
+)
+def test_devices_that_cannot_be_used_are_taken_away_unless_another_pod_uses_them(
+    users: Any, is_freed: bool
+) -> None:
+    has = claim(given(nodeSelector={"nodeSelectorTerms": [ELSEWHERE]}) | {"reservedFor": users})
+    cache, state = cluster(has), CycleState()
+    assert PLUGIN.pre_filter(state, WEB, cache) is None
+    assert PLUGIN.filter(state, WEB, cache.nodes["n1"])
+    freed = PLUGIN.post_filter(state, WEB, cache, {}, lambda _: None)
+    assert freed.undo == ((DeallocateClaim(has),) if is_freed else ())
+
+
+def test_a_request_of_a_type_that_is_not_known_rejects_the_pod() -> None:
+    odd = claim()
+    odd.spec.devices.requests = (DeviceRequest("r"),)
+    answer = PLUGIN.pre_filter({}, WEB, cluster(odd))
+    assert isinstance(answer, Status)
+    assert answer.reasons == ("resource claim default/gpu, request r: unknown request type",)
+
+
+def test_first_choices_of_all_claims_are_added_up() -> None:
+    requests = ({"name": "r", "firstAvailable": [{"name": "one", "deviceClassName": "gpu"}]},)
+    has, wants = claim(given({"request": "r/one"})), claim(uid="wants")
+    wants.metadata.name = "wants"
+    for each in (has, wants):
+        each.spec.devices.requests = tuple(read(DeviceRequest, request) for request in requests)
+    uses = [{"name": name, "resourceClaimName": name} for name in ("gpu", "wants")]
+    web, cache, state = pod(resourceClaims=uses), cluster(has, wants), CycleState()
+    assert PLUGIN.pre_filter(state, web, cache) is None
+    assert PLUGIN.filter(state, web, cache.nodes["n2"]) is None
+    assert PLUGIN.score(state, web, cache.nodes["n2"]) == 2 * MAX_SUBREQUESTS
 
 
 def test_a_pod_whose_claims_have_devices_prefers_no_node() -> None:

@@ -82,6 +82,15 @@ def test_a_constraint_is_for_the_requests_that_it_names(name: str, suits: bool) 
     assert constraint.add(request(name), device(2)) == suits
 
 
+def test_of_devices_with_different_values_only_the_one_that_is_given_back_counts_no_more() -> None:
+    constraint = Constraint((), NUMA, distinct=True)
+    assert constraint.add(request("a"), device(1))
+    assert constraint.add(request("b"), device(2))
+    constraint.remove(request("b"))
+    assert not constraint.add(request("c"), device(1))
+    assert constraint.add(request("c"), device(2))
+
+
 @pytest.mark.parametrize("distinct", [False, True])
 def test_a_device_that_is_given_back_counts_no_more(distinct: bool) -> None:
     constraint = Constraint((), NUMA, distinct=distinct)

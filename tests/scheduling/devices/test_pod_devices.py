@@ -120,6 +120,7 @@ def bind(state: CycleState) -> Status | None:
     [
         pytest.param(given(), None, id="it needn't get ready"),
         pytest.param(given(ATTACHED), "waiting for binding conditions", id="it gets ready"),
+        pytest.param({}, "waiting for binding conditions", id="its device was taken away"),
         pytest.param(given(ATTACHED, ago=LATE, says="Attached=True"), None, id="it is ready"),
         pytest.param(
             given(ATTACHED, ago=LATE), PluginError("device binding timeout: claim=gpu"), id="too late"

@@ -356,9 +356,10 @@ def bound_to(volume_name: str = "", **annotations: str) -> PersistentVolumeClaim
     return found
 
 
-def given_to(uid: str, on: str = "n1") -> PersistentVolume:
-    """The volume as the API server shows it later."""
-    found = volume("disk", on=on, claimRef={"namespace": "default", "name": "data", "uid": uid})
+def given_to(uid: str | None, on: str = "n1") -> PersistentVolume:
+    """The volume as the API server shows it later. uid: of its claim, if it has one."""
+    kept_for = {"namespace": "default", "name": "data", "uid": uid}
+    found = volume("disk", on=on, **({} if uid is None else {"claimRef": kept_for}))
     found.metadata.resource_version = "5"
     return found
 
@@ -397,7 +398,8 @@ WAITING = "waiting for claims to be bound: data"
         pytest.param([given_to("uid-of-data"), bound_to("disk")], [], WAITING, id="the claim names it"),
         pytest.param([given_to("uid-of-data"), bound_to("disk", **DONE)], [], "", id="they are bound"),
         pytest.param([bound_to("disk", **DONE)], [], WAITING, id="the volume isn't seen yet"),
-        pytest.param([given_to("")], [], 'ClaimRef got reset for pv "disk"', id="another took it away"),
+        pytest.param([given_to("")], [], 'ClaimRef got reset for pv "disk"', id="its claim's uid is gone"),
+        pytest.param([given_to(None)], [], 'ClaimRef got reset for pv "disk"', id="it was given back"),
         pytest.param(
             [given_to("uid-of-data", on="n2")],
             [],

@@ -68,6 +68,12 @@ def free_volume(
     return volume
 
 
+def attached(name: str, volume: str) -> VolumeAttachment:
+    spec = {"attacher": "ebs", "nodeName": "n1", "source": {"persistentVolumeName": volume}}
+    found: VolumeAttachment = read(VolumeAttachment, {"metadata": {"name": name}, "spec": spec})
+    return found
+
+
 def compares(value: str) -> Json:
     expression = {"key": "version", "operator": "Gt", "values": [value]}
     return required("nodeAffinity", {"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
@@ -201,17 +207,7 @@ OF_EBS = {"csi": {"driver": "ebs", "volumeHandle": "v"}}
                 ),
                 a_pod("other", on="n1", **using("used")),
                 *(a_claim("used", "pv2"), a_volume("pv2", csi={"driver": "ebs", "volumeHandle": "u"})),
-                read(
-                    VolumeAttachment,
-                    {
-                        "metadata": {"name": "va"},
-                        "spec": {
-                            "attacher": "ebs",
-                            "nodeName": "n1",
-                            "source": {"persistentVolumeName": "left"},
-                        },
-                    },
-                ),
+                *(attached("va", "left"), attached("va2", "pv2")),
             ],
             [
                 "driver ebs attaches no more than 2 volumes here: pod default/other has 1, "

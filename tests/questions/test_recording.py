@@ -10,14 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from cluster import Cluster, Json, eventually
 from objects import read
 from poller_process import run_poller, started
-from questions_harness import Run
+from questions.questions_harness import Run
 
 from lib.kube.objects import Pod
 from lib.questions import snapshot
@@ -413,35 +412,3 @@ def test_where_nothing_can_be_written_nothing_is_recorded(
     assert "is there already: name another file, or delete it first" in done.err
     assert "No such file" in poller(*asked, str(tmp_path / "no" / "day.jsonl")).err
     assert "--for: must be longer than 0s" in poller(*asked[:3], "--for", "0s", "-o", "x").err
-
-
-def test_a_time_is_no_name() -> None:
-    """Before, a namespace that was being deleted made an anonymous recording unreadable."""
-    body = {"metadata": {"name": "web", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    hidden = Hashing().body(body)["metadata"]
-    assert hidden["deletionTimestamp"] == "2026-01-01T00:00:00Z"
-    assert hidden["name"] != "web"
-
-
-@pytest.mark.parametrize("key", ["node-role.kubernetes.io/control-plane", "kubernetes.io/hostname", "123"])
-def test_names_of_kubernetes_own_stay(key: str) -> None:
-    assert Hashing().of(key) == key
-
-
-def test_what_people_chose_under_kubernetes_io_is_hidden() -> None:
-    hashing, random = Hashing(), Random(1)
-    for _ in range(100):
-        chosen = "acme-" + "".join(random.choices("abcdefgh", k=6))
-        for key in (
-            f"node-role.kubernetes.io/{chosen}",
-            f"{chosen}.k8s.io/team",
-            f"a.kubernetes.io/{chosen}",
-        ):
-            hidden = hashing.of(key)
-            assert chosen not in hidden
-            assert hidden == hashing.of(key)
-        role = hashing.of(f"node-role.kubernetes.io/{chosen}")
-        assert role.startswith("node-role.kubernetes.io/x")
-        of_class = f"deviceclass.resource.kubernetes.io/{chosen}"
-        asked = hashing.body({"requests": {of_class: "1", "cpu": "2"}})["requests"]
-        assert asked == {f"deviceclass.resource.kubernetes.io/{hashing.of(chosen)}": "1", "cpu": "2"}

@@ -158,6 +158,8 @@ class Reading:
             raise ValueError(f"its version is {head.recording}; this poller reads {VERSION}")
         self._begins(head.began)
         self._listed, self.has_ended = {}, False
+        if not self.has_begun:
+            self.others.clear()  # a file that was broken off before it began may have listed the same
         return ()
 
     def _begins(self, text: str) -> None:

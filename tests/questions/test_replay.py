@@ -298,3 +298,16 @@ def test_in_a_trace_without_its_pod_group_a_pod_is_placed_alone(poller: Run, tmp
     nodes = written(tmp_path / "nodes.yaml", a_node("n1", "2"))
     pod = a_pod("w", "1", "0s", "1m", schedulingGroup={"podGroupName": "g"})
     assert figures(poller, written(tmp_path / "trace.yaml", pod), "--nodes", nodes)["placed"] == 1
+
+
+def test_of_many_equal_waits_as_many_are_kept_as_may_be(
+    poller: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, those that waited equally long were compared with each other, which failed."""
+    monkeypatch.setattr("lib.questions.replay.figures.MOST_WAITS", 3)
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    trace = written(
+        tmp_path / "trace.yaml", a_pod("small", "1", "9s"), *(a_pod(f"p{i}", "5", "0s") for i in range(9))
+    )
+    waits = figures(poller, trace, "--nodes", nodes)["longest_waits"]
+    assert [(wait["pod"], wait["seconds"]) for wait in waits] == [(f"default/p{i}", 9.0) for i in range(3)]

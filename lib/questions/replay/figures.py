@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import accumulate
+from itertools import accumulate, count
 from math import inf, isfinite, nan
 from typing import Any
 
@@ -111,7 +111,8 @@ class Figures:
         self._nodes = Mean()
         self._waiting: dict[str, Wait] = {}  # by the pod's key
         self._waiting_for = Counter[str]()
-        self._longest: list[tuple[float, int, Wait]] = []  # a heap
+        self._longest: list[tuple[float, int, Wait]] = []  # a heap; of equal waits, the first is the longest
+        self._numbers = count()
         self._every = 1
         self._ticks = 0
 
@@ -157,7 +158,7 @@ class Figures:
 
     def _keep(self, wait: Wait, now: float) -> None:
         self.causes.add(wait, now)
-        heappush(self._longest, (wait.seconds(now), len(self._longest) + self.placed, wait))
+        heappush(self._longest, (wait.seconds(now), -next(self._numbers), wait))
         if len(self._longest) > MOST_WAITS:
             heappop(self._longest)
 
@@ -234,7 +235,7 @@ class Figures:
         nan if no pod has arrived.
         """
         ordered = [*sorted(self.waits), inf]
-        counts = [self.waits[uid] for uid in ordered[:-1]] + [self.pending + self.gave_up]
+        counts = [self.waits[wait] for wait in ordered[:-1]] + [self.pending + self.gave_up]
         up_to = [*accumulate(counts)]
         total = up_to[-1]
         return ordered[bisect_right(up_to, min(total - 1, int(share * total)))] if total else nan
@@ -242,9 +243,7 @@ class Figures:
     @property
     def longest_waits(self) -> list[Wait]:
         """The waits of pods that weren't placed at once, the longest first; no more than MOST_WAITS."""
-        return [
-            wait for _, _, wait in sorted(self._longest, key=lambda with_time: (-with_time[0], with_time[1]))
-        ]
+        return [wait for _, _, wait in sorted(self._longest, reverse=True)]
 
     def allocated(self, name: str) -> tuple[float, float, float]:
         """The allocated percent of a resource: the mean over time, the peak, and at the end."""

@@ -15,11 +15,11 @@ from lib.scheduling.text import exact_amount
 
 
 class LimitRangeItem(Object):
-    """The limits of containers or of pods. `default_request`, else `default`: for containers without any."""
+    """The limits of containers or of pods. default: limits for containers without any; likewise requests."""
 
     type: str = ""
-    default_request: dict[str, str] = msgspec.field(default_factory=dict)
-    default: dict[str, str] = msgspec.field(default_factory=dict)
+    default_request: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    default: dict[str, Quantity] = msgspec.field(default_factory=dict)
     min: dict[str, Quantity] = msgspec.field(default_factory=dict)
     max: dict[str, Quantity] = msgspec.field(default_factory=dict)
     max_limit_request_ratio: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -48,16 +48,26 @@ def items_of(ranges: Iterable[LimitRange], namespace: str) -> list[LimitRangeIte
 
 
 def set_defaults(resources: Json, items: Iterable[LimitRangeItem]) -> None:
-    """Add the limits and requests that a container doesn't name: its namespace's, else its limits."""
+    """Add the limits and requests that a container doesn't name: its namespace's, else its limits.
+
+    A limit range in a manifest needn't name all defaults: SetDefaults_LimitRangeItem in
+    pkg/apis/core/v1/defaults.go.
+    """
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    own, default_limits, default_requests = {*limits}, dict[str, str](), dict[str, str]()
+    default_limits, default_requests = dict[str, Quantity](), dict[str, Quantity]()
     for item in items:
         if item.type == "Container":
-            default_limits |= item.default
-            default_requests |= {**item.default, **item.default_request}
-    resources["limits"] = {**default_limits, **limits}
-    of_limits = {name: limits[name] for name in own}  # the API's own default is set before the namespace's
-    resources["requests"] = {**default_requests, **of_limits, **requests}
+            of_item = {**item.max, **item.default}
+            default_limits |= of_item
+            default_requests |= {**item.min, **of_item, **item.default_request}
+    resources["limits"] = {**_texts(default_limits), **limits}
+    # The API's own default, the limits, is set before the namespace's.
+    resources["requests"] = {**_texts(default_requests), **limits, **requests}
+
+
+def _texts(quantities: Mapping[str, Quantity]) -> dict[str, str]:
+    """Quantities as a pod has them in its manifest."""
+    return {name: exact_amount(name, amount) for name, amount in amounts(quantities).items()}
 
 
 def refusals(

@@ -4,7 +4,6 @@ Sources: pkg/quota/v1/evaluator/core/pods.go; staging/src/k8s.io/apiserver/pkg/a
 checkRequest in controller.go
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from lib.kube.objects import Json, NamedObject, Object, Pod, Requirement
 from lib.kube.quantity import Quantity
 from lib.kube.resource_claims import all_containers
 from lib.kube.selectors import matches
-from lib.scheduling.resources import Resources, amounts, pod_limits, pod_requests
+from lib.scheduling.resources import Resources, amounts, has_resources, pod_limits, pod_requests
 from lib.scheduling.text import exact_amount
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -81,12 +80,38 @@ class Charged:
         }
 
     @property
+    def is_best_effort(self) -> bool:
+        """Whether its quality of service is BestEffort: pkg/apis/core/v1/helper/qos/qos.go."""
+        of_pod = self.pod.spec.resources
+        own = [(amounts(of_pod.requests), amounts(of_pod.limits))] if has_resources(self.pod) else None
+        every = own or self.containers.values()
+        return not any(said.get(name) for both in every for said in both for name in COMPUTE[:2])
+
+    @property
+    def crosses_namespaces(self) -> bool:
+        """Whether its affinity or anti-affinity names namespaces, be it the pod's own."""
+        affinity = self.pod.spec.affinity
+        return any(
+            term.namespaces or term.namespace_selector is not None
+            for kind in filter(None, (affinity.pod_affinity, affinity.pod_anti_affinity))
+            for term in (
+                *kind.required_during_scheduling_ignored_during_execution,
+                *(
+                    preferred.pod_affinity_term
+                    for preferred in kind.preferred_during_scheduling_ignored_during_execution
+                ),
+            )
+        )
+
+    @property
     def usage(self) -> Resources:
         """How much the pod uses of all that a quota can limit."""
         requests, limits = pod_requests(self.pod), pod_limits(self.pod)
         of_requests = {f"requests.{name}": amount for name, amount in requests.items()}
         of_limits = {f"limits.{name}": amount for name, amount in limits.items()}
-        plain = {name: amount for name, amount in requests.items() if name in COMPUTE}
+        plain = {
+            name: amount for name, amount in requests.items() if name.startswith((*COMPUTE, "hugepages-"))
+        }
         return {"pods": 1, "count/pods": 1, **plain, **of_requests, **of_limits}
 
 
@@ -104,12 +129,13 @@ class Quotas:
             if quota.metadata.namespace != new.pod.metadata.namespace or not _covers(quota, new):
                 continue
             name, hard = quota.metadata.name, _scaled(quota.status.hard)
-            if unknown := [name for name in quota.spec.hard if name in usage and name not in hard]:
-                return f"status unknown for quota: {name}, resources: {','.join(sorted(unknown))}"
             if missing := _missing(new, hard):
                 return f"failed quota: {name}: must specify {missing}"
-            more = {name: usage[name] for name in sorted(hard) if usage.get(name)}
-            if over := [name for name, amount in more.items() if used.get(name, 0) + amount > hard[name]]:
+            limited = sorted(filter(_is_of_pods, hard))
+            if not used.keys() >= {*limited}:
+                return f"status unknown for quota: {name}, resources: {','.join(limited)}"
+            more = {name: usage[name] for name in limited if usage.get(name)}
+            if over := [name for name, amount in more.items() if used[name] + amount > hard[name]]:
                 texts = (
                     ", ".join(f"{name}={_text(name, of[name])}" for name in over) for of in (more, used, hard)
                 )
@@ -117,7 +143,7 @@ class Quotas:
             charges.append((used, more))
         for used, more in charges:
             for name, amount in more.items():
-                used[name] = used.get(name, 0) + amount
+                used[name] += amount
         return ""
 
 
@@ -134,12 +160,24 @@ def _resource(name: str) -> str:
     return name.removeprefix("requests.").removeprefix("limits.")
 
 
+def _is_of_pods(name: str) -> bool:
+    """Whether a quota limits this for pods: MatchingResources in pods.go."""
+    return (
+        name in ("pods", "count/pods")
+        or _resource(name) in COMPUTE
+        or name.startswith(("hugepages-", "requests.hugepages-"))
+        or (name.startswith("requests.") and "/" in name)
+    )
+
+
 def _text(name: str, amount: int) -> str:
     return exact_amount(_resource(name), amount)
 
 
 def _missing(new: Charged, hard: Iterable[str]) -> str:
-    """What each container has to name, as a quota limits it."""
+    """What each container has to name, as a quota limits it: nothing, if the pod has resources itself."""
+    if has_resources(new.pod):
+        return ""
     missing: dict[str, list[str]] = {}
     for name in sorted(hard):
         resource = _resource(name)
@@ -158,15 +196,14 @@ def _covers(quota: ResourceQuota, new: Charged) -> bool:
 
 def _in_scope(asked: ScopeRequirement, new: Charged) -> bool:
     spec = new.spec
-    says_nothing = not any(map(any, new.containers.values()))
     terminates = spec.get("activeDeadlineSeconds") is not None
     named = {"class": name} if (name := spec.get("priorityClassName")) else {}
     meant = Requirement("class", asked.operator, tuple(asked.values))
     return {
         "Terminating": terminates,
         "NotTerminating": not terminates,
-        "BestEffort": says_nothing,
-        "NotBestEffort": not says_nothing,
-        "CrossNamespacePodAffinity": '"namespace' in json.dumps(spec.get("affinity")),  # or namespaceSelector
+        "BestEffort": new.is_best_effort,
+        "NotBestEffort": not new.is_best_effort,
+        "CrossNamespacePodAffinity": new.crosses_namespaces,
         "PriorityClass": matches(meant, named),
-    }.get(asked.scope_name, True)
+    }.get(asked.scope_name, False)  # the other scopes are not for pods

@@ -196,6 +196,12 @@ def nodes_are_compared_by(name: str) -> bool:
     return is_extended or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
+def has_resources(pod: Pod) -> bool:
+    """Whether a pod has requests or limits itself, beside those of its containers."""
+    own = pod.spec.resources
+    return any(map(is_pod_level, (*own.requests, *own.limits)))
+
+
 def is_pod_level(name: str) -> bool:
     """Whether a resource can be requested at pod level."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")

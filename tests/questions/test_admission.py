@@ -230,7 +230,9 @@ def quota(status: Json | None = None, **spec: Any) -> Json:
         "kind": "ResourceQuota",
         "metadata": {"name": "q", "namespace": "strict"},
         "spec": spec,
-        "status": status if status is not None else {"hard": spec["hard"], "used": {}},
+        "status": (
+            {"hard": spec["hard"], "used": dict.fromkeys(spec["hard"], "0")} if status is None else status
+        ),
     }
 
 
@@ -242,7 +244,28 @@ def quota(status: Json | None = None, **spec: Any) -> Json:
         (quota(hard={"cpu": "1"}), {}, 0, "failed quota: q: must specify cpu for: main"),
         (quota(hard={"pods": "2"}, scopes=["BestEffort"]), {}, 2, "exceeded quota: q"),
         (quota(hard={"pods": "2"}, scopes=["NotBestEffort"]), {}, 10, ""),
-        (quota({}, hard={"pods": "2"}), {}, 0, "status unknown for quota: q, resources: pods"),
+        (quota(hard={"pods": "2"}, scopes=["BestEffort"]), {"limits": {"cpu": "0"}}, 2, "exceeded quota: q"),
+        (
+            quota(hard={"pods": "0"}, scopes=["BestEffort"]),
+            {"limits": {"example.com/gpu": "1"}},
+            0,
+            "exceeded quota",
+        ),
+        (quota(hard={"pods": "0"}, scopes=["VolumeAttributesClass"]), {}, 10, ""),
+        (
+            quota(hard={"hugepages-2Mi": "1Mi"}),
+            {"limits": {"hugepages-2Mi": "2Mi", "cpu": "1"}},
+            0,
+            "requested: hugepages-2Mi=2Mi",
+        ),
+        (
+            quota({"hard": {"pods": "2", "secrets": "3"}}, hard={}),
+            {},
+            0,
+            "unknown for quota: q, resources: pods",
+        ),
+        (quota({"hard": {"requests.storage": "9"}}, hard={}), {}, 10, ""),
+        (quota({}, hard={"pods": "2"}), {}, 10, ""),  # its controller hasn't seen it yet
         ({**LIMITS, "spec": {"limits": [{"type": "Pod", "min": {"cpu": "1"}}]}}, {}, 0, "No request is"),
         (LIMITS, {"requests": {"cpu": "2"}}, 0, "must be less than or equal to cpu limit of 500m"),
         (LIMITS, {"limits": {"cpu": "2"}}, 0, "maximum cpu usage per Container is 1, but limit is 2"),
@@ -263,6 +286,74 @@ def test_quotas_and_limit_ranges_are_counted_from_a_file(
         "what checks of volumes and probes, admission webhooks and policies would refuse: the cluster is read"
         " from a file"
     ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests"),
+    [
+        ({"max": {"cpu": "2"}}, 2000),
+        ({"max": {"cpu": "2"}, "default": {"cpu": 0.5}}, 500),
+        ({"min": {"cpu": "250m"}}, 250),
+        ({"min": {"cpu": "250m"}, "defaultRequest": {"cpu": "300m"}}, 300),
+        ({"min": {"cpu": "250m"}, "max": {"cpu": "2"}}, 2000),
+    ],
+)
+def test_a_limit_range_of_a_manifest_has_the_defaults_of_the_api_server(
+    poller: Run, tmp_path: Path, limits: Json, requests: int
+) -> None:
+    """As in SetDefaults_LimitRangeItem in pkg/apis/core/v1/defaults.go."""
+    limited = {**LIMITS, "spec": {"limits": [{"type": "Container", **limits}]}}
+    manifest = a_file(tmp_path, limited, deployment("strict", replicas=1))
+    found = poller("try", "-f", manifest, "--from", cluster_file(tmp_path), "-o", "json").json
+    assert found["nodes"]["n1"]["after"]["cpu"]["requested"] == requests
+
+
+@pytest.mark.parametrize(
+    ("limited", "resources", "placed"),
+    [
+        ({"hard": {"requests.cpu": "2"}}, {"requests": {"cpu": "1"}}, 2),
+        ({"hard": {"pods": "3"}, "scopes": ["BestEffort"]}, {"requests": {"cpu": "1"}}, 10),
+        ({"hard": {"pods": "3"}, "scopes": ["NotBestEffort"]}, {"limits": {"memory": "1Mi"}}, 3),
+    ],
+)
+def test_what_a_pod_requests_itself_counts_for_its_quota(
+    poller: Run, tmp_path: Path, limited: Json, resources: Json, placed: int
+) -> None:
+    """Then its containers need not request anything: pkg/quota/v1/evaluator/core/pods.go, Constraints."""
+    body = deployment("strict")
+    body["spec"]["template"]["spec"]["resources"] = resources
+    file = cluster_file(tmp_path, quota(**limited))
+    done = poller("try", "-f", a_file(tmp_path, body), "--from", file, "-o", "json")
+    assert json.loads(done.out)["workloads"][0]["placed"] == placed, done.out
+
+
+@pytest.mark.parametrize(
+    ("term", "crosses"),
+    [
+        ({}, False),
+        ({"labelSelector": {"matchLabels": {"namespace": "strict"}}}, False),
+        ({"namespaces": []}, False),
+        ({"namespaces": ["strict"]}, True),
+        ({"namespaceSelector": {}}, True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+@pytest.mark.parametrize("required", [True, False])
+def test_a_pod_that_names_namespaces_in_its_affinity_is_in_that_scope_of_a_quota(
+    poller: Run, tmp_path: Path, term: Json, crosses: bool, kind: str, required: bool
+) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", **term}
+    terms = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [term] if required else [],
+        "preferredDuringSchedulingIgnoredDuringExecution": (
+            [] if required else [{"weight": 1, "podAffinityTerm": term}]
+        ),
+    }
+    body = deployment("strict", replicas=1)
+    body["spec"]["template"]["spec"]["affinity"] = {kind: terms}
+    file = cluster_file(tmp_path, quota(hard={"pods": "0"}, scopes=["CrossNamespacePodAffinity"]))
+    done = poller("try", "-f", a_file(tmp_path, body), "--from", file, "-o", "json")
+    assert ("exceeded quota: q" in json.loads(done.out)["pods"][0]["message"]) == crosses
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ class Reading:
         if line.event == BEGIN:
             if line.time:
                 self._begins(line.time)
-            return self._begin(self._offset + line.at)
+            return self._begin()
         at, item = self._offset + line.at, line.object
         if self._listed is None:
             if at < self.last_at:
@@ -196,10 +196,10 @@ class Reading:
             return ((at, self._change(line.event, item)),)
         return ()
 
-    def _begin(self, at: float) -> Iterable[Happening]:
+    def _begin(self) -> Iterable[Happening]:
         """All that there is was listed. In a folder's next file, what differs from before has happened."""
-        listed, self._listed = self._listed or {}, None
-        if self.has_begun and at - self.last_at > LATE:
+        at, listed, self._listed = self._offset, self._listed or {}, None
+        if at - self.last_at > LATE:
             self._gap(Gap(self.last_at, at, "there is no recording of that time"))
         self.last_at = at
         changes = [self._change(DELETED, item) for key, item in self.known.items() if key not in listed]

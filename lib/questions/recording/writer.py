@@ -116,11 +116,10 @@ class Recording:
     def _add(self, event: str, item: Object, at: float) -> None:
         body = body_of(item)
         digest = blake2b(msgspec.json.encode(body), digest_size=8).digest()
-        key = key_of(item.metadata) or str(body["metadata"])  # type: ignore[attr-defined]  # each kind has it
-        if event != ADDED and self._known.get(key) == digest:
+        key = key_of(item.metadata)  # type: ignore[attr-defined]  # each kind has it
+        if self._known.get(key) == digest:
             return
-        if event == ADDED or body["kind"] in ("Pod", "Node"):
-            self._known[key] = digest
+        self._known[key] = digest
         self._count(event, item)
         self._write(Line(at, event, self._packed(body)))
 

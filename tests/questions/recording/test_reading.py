@@ -39,6 +39,7 @@ def gaps_of(reading: Reading) -> list[tuple[float, float, str]]:
         ([(50, 40, "a"), (52, 1, "b")], [(10, 50, "a"), (51, 52, "b")]),
         ([(50, 40, "a"), (50, 1, "b")], [(10, 50, "a")]),
         ([(50, 5, "a"), (51, 30, "b")], [(21, 51, "b")]),
+        ([(20, 5, "a"), (30, 10, "b")], [(15, 30, "b")]),
         ([(20, 5, "a"), (30, 5, "b"), (40, 30, "c")], [(10, 40, "c")]),  # it covers both
         ([(20, 30, "a")], [(0, 20, "a")]),  # it was lost before the recording began
     ],
@@ -88,13 +89,15 @@ def test_what_is_deleted_is_told_as_it_was(tmp_path: Path) -> None:
 def test_the_next_file_of_a_folder_goes_on(tmp_path: Path) -> None:
     """What is as it was has not happened again, and a second between two files is no gap."""
     nodes = a_node(0, "ADDED", "n1"), a_node(0, "ADDED", "n2")
-    written(tmp_path / "1.jsonl", *nodes, a_pod(0, "ADDED", "web"), line(0, "BEGIN"), line(60, "END"))
+    first = [*nodes, a_pod(0, "ADDED", "web"), line(0, "ADDED", "Namespace", "default")]
+    written(tmp_path / "1.jsonl", *first, line(0, "BEGIN"), line(60, "END"))
     placed = a_pod(0, "ADDED", "web", nodeName="n1")
     more = [nodes[0], placed, line(0, "BEGIN"), a_pod(5, "ADDED", "late"), line(6, "END")]
     written(tmp_path / "2.jsonl", *more, began=61)
     reading, happened = read_whole(tmp_path)
     assert happened[3:] == [(61, Kind.DELETED, "n2"), (61, Kind.MODIFIED, "web"), (66, Kind.ADDED, "late")]
     assert (reading.began, reading.last_at, reading.note) == (BEGAN, 67, "")
+    assert [*map(str, reading.snapshot().of(Namespace))] == ["default"]
 
 
 def test_a_file_of_a_folder_that_was_broken_off_leaves_a_gap(tmp_path: Path) -> None:

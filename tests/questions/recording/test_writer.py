@@ -126,3 +126,16 @@ def test_an_anonymous_recording_tells_no_name(clock: Clock, tmp_path: Path) -> N
     assert b"acme" not in file.read_bytes() + gzip.decompress(file.read_bytes())
     head, *_, gap, _ = lines_of(file)
     assert (head["anonymous"], gap["seconds"], recording.gaps) == (True, 3.0, [3.0])
+
+
+@pytest.mark.parametrize("name", ["day.jsonl", "day.jsonl.gz"])
+def test_what_was_flushed_is_read_though_the_recorder_is_killed(
+    clock: Clock, tmp_path: Path, name: str
+) -> None:
+    with Recording(tmp_path / name) as recording:
+        recording.add(node("n1"))
+        recording.begin()
+        recording.flush()
+        left = tmp_path / f"left-{name}"
+        left.write_bytes((tmp_path / name).read_bytes())
+    assert [str(change.object) for _, change in Reading(left).happenings()] == ["n1"]

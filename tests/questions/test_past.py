@@ -7,6 +7,7 @@ import pytest
 from questions.test_recording import a_node, a_pod, being_deleted, line, lines
 from questions_harness import Json, Run
 
+from lib.questions.waits import ROOM, UNKNOWN
 from scripts.benchmark.recorded import WAITS_FOR, record_day
 
 
@@ -223,3 +224,60 @@ def test_the_day_of_the_bench(poller: Run, tmp_path: Path) -> None:
     assert [wait["seconds"] for wait in found["waits"]] == [WAITS_FOR] * 2
     assert [cause["cause"] for cause in found["causes"]] == ["Insufficient cpu"]
     assert found["placed_at_once"] == 38
+
+
+def test_a_pod_that_waited_before_the_recording_began(poller: Run, tmp_path: Path) -> None:
+    """It has waited since it was created, though nothing happens while it is recorded."""
+    web = a_pod(0, "ADDED", "web", "8")
+    web["object"]["metadata"]["creationTimestamp"] = "2025-12-31T23:59:00Z"
+    night = lines(tmp_path / "night.jsonl", a_node(0, "ADDED", "n1"), web, line(0, "BEGIN"), line(60, "END"))
+    (wait,) = poller("why", "--from", night, "-o", "json").json["waits"]
+    assert (wait["from"], wait["to"], wait["seconds"]) == ("2025-12-31T23:59:00.000+00:00", None, 120.0)
+    assert [each["cause"] for each in wait["causes"]] == ["Insufficient cpu"]
+    asked = ["--since", "2026-01-01T00:00:30Z", "-o", "json"]
+    (same,) = poller("why", "--from", night, *asked).json["waits"]
+    assert same["from"] == wait["from"]
+
+
+def test_without_a_time_the_cluster_is_as_it_was_at_the_end(poller: Run, tmp_path: Path) -> None:
+    gap = line(60, "GAP", seconds=5)
+    night = lines(
+        tmp_path / "night.jsonl",
+        a_node(0, "ADDED", "n1"),
+        line(0, "BEGIN"),
+        a_pod(1, "ADDED", "web", nodeName="n1"),
+        gap,
+        a_pod(61, "ADDED", "other", nodeName="n1"),
+    )
+    found = poller("drain", "n1", "--from", night, "-o", "json").json
+    assert [each["pod"] for each in found["pods"]] == ["default/web", "default/other"]
+
+
+def test_it_is_said_if_too_many_pods_waited_to_ask_about_each(
+    poller: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lib.questions.past.MOST_COMPARED", 1)
+    pods = [a_pod(1, "ADDED", f"web-{i}", str(5 + i)) for i in range(130)]
+    night = lines(
+        tmp_path / "night.jsonl", a_node(0, "ADDED", "n1"), line(0, "BEGIN"), *pods, line(60, "END")
+    )
+    causes = poller("why", "--from", night, "-o", "json").json["causes"]
+    assert {each["cause"]: each["pods"] for each in causes} == {"Insufficient cpu": 100, UNKNOWN: 30}
+
+
+def test_what_happened_before_the_time_that_is_asked_about_is_known(poller: Run, tmp_path: Path) -> None:
+    night = lines(
+        tmp_path / "night.jsonl",
+        a_node(0, "ADDED", "n1"),
+        line(0, "BEGIN"),
+        a_pod(5, "ADDED", "before", "3", nodeName="n1"),
+        a_pod(10, "ADDED", "web", "2"),
+        a_node(40, "MODIFIED", "n1", "8"),
+        line(60, "END"),
+    )
+    asked = ["--from", night, "--since", "2026-01-01T00:00:30Z", "-o", "json"]
+    (wait,) = poller("why", *asked).json["waits"]
+    assert [(each["cause"], each["seconds"]) for each in wait["causes"]] == [
+        ("Insufficient cpu", 30.0),
+        (ROOM, 20.0),
+    ]

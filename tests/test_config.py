@@ -68,6 +68,10 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
         ({"extenders": [URL | {"bindVerb": "x"}] * 2}, "only one may have a bindVerb"),
         ({"extenders": [URL | GPU] * 2}, "example.com/gpu can't be managed twice"),
         ({"extenders": [URL | {"managedResources": [{"name": "cpu"}]}]}, "managedResources[0].name: "),
+        (
+            {"extenders": [URL | {"managedResources": [{"name": "requests.example.com/gpu"}]}]},
+            "'requests.example.com/gpu' is not the name of an extended resource",
+        ),
         ({"extenders": [URL | {"tlsConfig": {"caFile": "/nowhere"}}]}, "tlsConfig can't be used: "),
     ],
 )

@@ -314,6 +314,89 @@ def test_a_recording_has_when_a_pod_was_deleted_and_what_holds_it() -> None:
         assert metadata["finalizers"] == ["batch.kubernetes.io/job-tracking"]
 
 
+def test_a_static_pod_takes_its_room_as_long_as_it_was_there(poller: Run, tmp_path: Path) -> None:
+    """No scheduler places it: its node's kubelet made it."""
+
+    def static(at: float, event: str) -> Json:
+        mirror = a_pod(at, event, "static", "3", nodeName="n1")
+        mirror["object"]["metadata"]["ownerReferences"] = [{"kind": "Node", "name": "n1", "uid": "n1"}]
+        return mirror
+
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        line(0, "BEGIN"),
+        a_pod(1, "ADDED", "early", "2"),
+        a_pod(2, "MODIFIED", "early", "2", nodeName="n1"),
+        a_pod(4, "DELETED", "early"),
+        static(5, "ADDED"),
+        a_pod(10, "ADDED", "web", "2"),
+        static(30, "DELETED"),
+        line(60, "END"),
+    )
+    found = figures(poller, trace)
+    assert (found["arrived"], found["placed"], found["evictions"]) == (2, 2, 0)
+    assert [(each["pod"], each["seconds"]) for each in found["longest_waits"]] == [("default/web", 20.0)]
+
+
+def test_a_pod_that_ran_before_can_be_evicted(poller: Run, tmp_path: Path) -> None:
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        a_pod(0, "ADDED", "low", "3", nodeName="n1"),
+        line(0, "BEGIN"),
+        a_pod(10, "ADDED", "high", "3", priority=7),
+        a_pod(40, "DELETED", "low"),
+        line(60, "END"),
+    )
+    found = figures(poller, trace)
+    assert (found["placed"], found["evictions"], found["wait_seconds"]["p50"]) == (1, 1, 1.0)
+
+
+def test_a_pod_that_is_deleted_already_when_it_is_first_seen_is_not_tried(
+    poller: Run, tmp_path: Path
+) -> None:
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        line(0, "BEGIN"),
+        being_deleted(a_pod(5, "ADDED", "gone")),
+        a_pod(10, "ADDED", "web"),
+        line(60, "END"),
+    )
+    assert figures(poller, trace)["arrived"] == 1
+
+
+def test_what_is_recorded_besides_nodes_and_pods_counts(poller: Run, tmp_path: Path) -> None:
+    """A volume that is on one node."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+    volume = line(
+        0, "ADDED", "PersistentVolume", "v", spec={"claimRef": {"name": "c"}, "nodeAffinity": affinity}
+    )
+    claim = line(0, "ADDED", "PersistentVolumeClaim", "c", spec={"volumeName": "v"})
+    claim["object"]["metadata"] |= {
+        "namespace": "default",
+        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+    }
+    nodes = [a_node(0, "ADDED", name) for name in ("n1", "n2", "n3")]
+    for each in nodes:
+        each["object"]["metadata"]["labels"] = {"kubernetes.io/hostname": each["object"]["metadata"]["name"]}
+    uses = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    trace = lines(
+        tmp_path / "day.jsonl",
+        *nodes,
+        volume,
+        claim,
+        line(0, "BEGIN"),
+        a_pod(1, "ADDED", "web", volumes=uses),
+    )
+    placements = tmp_path / "where.csv"
+    poller("replay", trace, "--placements", str(placements))
+    with placements.open() as rows:
+        assert [row["node"] for row in csv.DictReader(rows)] == ["n2"]
+
+
 def test_nodes_come_and_go(poller: Run, tmp_path: Path) -> None:
     trace = lines(
         tmp_path / "day.jsonl",

@@ -311,3 +311,35 @@ def test_of_many_equal_waits_as_many_are_kept_as_may_be(
     )
     waits = figures(poller, trace, "--nodes", nodes)["longest_waits"]
     assert [(wait["pod"], wait["seconds"]) for wait in waits] == [(f"default/p{i}", 9.0) for i in range(3)]
+
+
+def test_a_plugin_that_holds_a_pod_does_so_in_virtual_time(poller: Run, tmp_path: Path) -> None:
+    """NodeNumber lets a pod wait for as many seconds as its node's digit says."""
+    config = tmp_path / "config.yaml"
+    plugins = {"multiPoint": {"enabled": [{"name": "NodeNumber"}]}}
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config.write_text(yaml.safe_dump({**head, "profiles": [{"plugins": plugins}]}))
+    nodes = written(tmp_path / "nodes.yaml", a_node("n3", "4"))
+    trace = written(tmp_path / "trace.yaml", a_pod("p", "1", "0s", "10s"))
+    found = figures(poller, trace, "--nodes", nodes, "--config", str(config))
+    assert (found["placed"], found["pending"], found["ended_at_seconds"]) == (1, 0, 13.0)
+    assert found["waited_for"] == [
+        {"cause": "waits 3 s for n3", "pods": 1, "seconds": 3.0, "longest_seconds": 3.0}
+    ]
+
+
+def test_a_policy_knows_the_pods_that_will_come_and_its_scores_count_alone(
+    poller: Run, tmp_path: Path
+) -> None:
+    policy = tmp_path / "mine.py"
+    policy.write_text(
+        "known = []\n"
+        "def prepare(pods): known.extend(pods)\n"
+        "def score(pod, node): return 100 if node.name == f'n{len(known)}' else 0\n"
+    )
+    nodes = written(tmp_path / "nodes.yaml", *(a_node(f"n{i}", "4") for i in range(1, 5)))
+    trace = written(tmp_path / "trace.yaml", *(a_pod(f"p{i}", "1", f"{i}s") for i in range(3)))
+    placements = tmp_path / "where.csv"
+    figures(poller, trace, "--nodes", nodes, "--policy", str(policy), "--placements", str(placements))
+    with placements.open() as rows:
+        assert [(row["config"], row["node"]) for row in csv.DictReader(rows)] == [("mine.py", "n3")] * 3

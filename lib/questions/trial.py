@@ -215,7 +215,17 @@ class Placing:
         placed = self._decider.settle(decision)
         if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
             trial.why[new.workload] = _why(new, decision, self._decider)
-        return trial.add(new.workload, placed)
+        added = trial.add(new.workload, placed)
+        for victim in placed.victims:
+            if preempted := self._by_uid.get(victim.metadata.uid):
+                self._place_again(preempted)
+        return added
+
+    def _place_again(self, new: NewPod) -> None:
+        """A new pod lost its node to a more important one: where does it go now?"""
+        for placed in (self.answer.placed, self.answer.workloads[new.workload]):
+            placed[:] = [each for each in placed if each.pod.metadata.uid != new.pod.metadata.uid]
+        self._settle(*decisions([new], self._decider))
 
 
 def _alike(one: NewPod, other: NewPod) -> bool:

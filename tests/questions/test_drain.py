@@ -165,6 +165,34 @@ def test_who_is_preempted_is_followed(poller: Run, tmp_path: Path) -> None:
     assert pod["unprotected_victims"] == {"default/low": ["default/low"]}
 
 
+def test_who_is_preempted_may_have_moved_before(poller: Run, tmp_path: Path) -> None:
+    """In the second wave, a pod takes the room that another of the first wave was given."""
+    bosses = [a_pod(f"boss-{i}", "3", "n1", made_by("boss"), priority=10) for i in range(2)]
+    low = a_pod("low", "3", "n1", made_by("low"))
+    nodes = [a_node("n1", "16"), a_node("n2"), a_node("n3")]
+    moved = drained(poller, tmp_path, *nodes, *bosses, low, a_budget("boss", 1))["pods"]
+    first, to_n2_or_n3, second, again = moved
+    assert [each["pod"].removeprefix("default/") for each in moved] == ["boss-0", "low", "boss-1", "low"]
+    assert {first["to"], to_n2_or_n3["to"]} == {"n2", "n3"}
+    assert (second["to"], second["victims"]) == (to_n2_or_n3["to"], ["default/low"])
+    assert (again["from"], again["to"]) == (to_n2_or_n3["to"], None)
+    assert again["displaced_by"] == "default/boss-1"
+
+
+def test_who_is_being_deleted_needs_no_budget(poller: Run, tmp_path: Path) -> None:
+    """Its eviction is no disruption: canIgnorePDB in pkg/registry/core/pod/storage/eviction.go."""
+    leaving, other = pods(2)
+    leaving["metadata"] |= {
+        "deletionTimestamp": "2026-01-01T10:00:30Z",
+        "deletionGracePeriodSeconds": 30,
+    }
+    found = drained(poller, tmp_path, a_node("n1"), a_node("n2"), leaving, other, a_budget("web", 0))
+    assert {each["pod"]: each["wave"] for each in found["pods"]} == {
+        "default/web-0": 1,
+        "default/web-1": None,
+    }
+
+
 def test_of_those_that_are_not_shown_some_would_have_no_node(poller: Run, tmp_path: Path) -> None:
     said = drained(poller, tmp_path, a_node("n1", "32"), a_node("n2", "5"), *pods(30, "1"))["in words"]
     assert "and 22 more pods: 5 would have a node and 17 wouldn't (-o wide" in said
@@ -228,6 +256,18 @@ DEPLOYMENT = {
         },
     },
 }
+
+
+def test_a_pod_whose_daemon_set_is_gone_is_evicted(poller: Run, tmp_path: Path) -> None:
+    """Of a cluster whose DaemonSets aren't known, each is taken to be there."""
+    there = {"kind": "DaemonSet", "metadata": {"namespace": "default", "name": "there", "uid": "there"}}
+    daemons = [a_pod(f"of-{name}", "1", "n1", made_by(name, "DaemonSet")) for name in ("there", "gone")]
+    nodes = a_node("n1"), a_node("n2")
+    assert drained(poller, tmp_path, *nodes, *daemons)["stay"] == ["default/of-there", "default/of-gone"]
+    found = drained(poller, tmp_path, *nodes, *daemons, there)
+    assert found["stay"] == ["default/of-there"]
+    assert [(each["pod"], each["made_again"]) for each in found["pods"]] == [("default/of-gone", False)]
+    assert found["kubectl_options"]["--force"] == ["default/of-gone"]
 
 
 @pytest.mark.parametrize("servers", ["real"], indirect=True)

@@ -124,6 +124,24 @@ def test_the_number_of_pods_stays_if_the_manifest_says_none(poller: Run, tmp_pat
     assert found["workloads"][0]["placed"] == 5
 
 
+def test_a_new_pod_can_lose_its_node_to_a_more_important_one(poller: Run, tmp_path: Path) -> None:
+    """Before, both had the node, which has no room for two."""
+    manifest = deployment(1, "3", strategy={"type": "Recreate"})
+    boss = a_pod("boss", "3", priorityClassName="high")
+    del boss["spec"]["nodeName"]
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    file = write(tmp_path / "cluster.json", a_node("n1", "4"), high, *old(1))
+    done = poller("try", "-f", a_file(tmp_path, manifest, boss), "--from", file, "-o", "json")
+    found = json.loads(done.out)
+    assert (done.status, found["answer"]) == (3, "no")
+    nodes = {each["name"]: each["nodes"] for each in found["workloads"]}
+    assert nodes == {"web": {}, "boss": {"n1": 1}}
+    assert {each["pod"]: len(each["victims"]) for each in found["pods"]} == {
+        "default/boss": 1,
+        "default/web-1": 0,
+    }
+
+
 def test_a_surge_that_is_no_number_is_an_error(poller: Run, tmp_path: Path) -> None:
     manifest = deployment(4, "1", strategy={"rollingUpdate": {"maxSurge": "abc"}})
     file = write(tmp_path / "cluster.json", a_node("n1"), *old(4))
@@ -204,3 +222,12 @@ def test_what_does_not_change_is_not_rolled_out(cluster: Cluster, tmp_path: Path
         assert larger["nodes"]["n1"]["after"]["cpu"]["requested"] == 3000
     finally:
         cluster.api.delete("/apis/apps/v1/namespaces/default/deployments/web")
+
+
+def test_no_pod_is_to_take_the_place_of_one_that_was_only_placed_here(poller: Run, tmp_path: Path) -> None:
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    file = write(tmp_path / "cluster.json", a_node("n1", "4"), high)
+    done = poller("try", "-f", a_file(tmp_path, deployment(2, "3")), "--from", file, "-o", "json")
+    (why,) = json.loads(done.out)["why"]
+    assert ["with one more node like n1"] in [each["changes"] for each in why["suggestions"]]
+    assert "priorityClassName" not in json.dumps(why["suggestions"])

@@ -313,16 +313,18 @@ def test_of_many_equal_waits_as_many_are_kept_as_may_be(
     assert [(wait["pod"], wait["seconds"]) for wait in waits] == [(f"default/p{i}", 9.0) for i in range(3)]
 
 
-def test_a_plugin_that_holds_a_pod_does_so_in_virtual_time(poller: Run, tmp_path: Path) -> None:
-    """NodeNumber lets a pod wait for as many seconds as its node's digit says."""
-    config = tmp_path / "config.yaml"
+def with_node_number(folder: Path) -> str:
+    """A configuration with NodeNumber: a pod waits for as many seconds as its node's digit says."""
     plugins = {"multiPoint": {"enabled": [{"name": "NodeNumber"}]}}
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    config.write_text(yaml.safe_dump({**head, "profiles": [{"plugins": plugins}]}))
+    return written(folder / "config.yaml", {**head, "profiles": [{"plugins": plugins}]})
+
+
+def test_a_plugin_that_holds_a_pod_does_so_in_virtual_time(poller: Run, tmp_path: Path) -> None:
     nodes = written(tmp_path / "nodes.yaml", a_node("n3", "4"))
-    trace = written(tmp_path / "trace.yaml", a_pod("p", "1", "0s", "10s"))
-    found = figures(poller, trace, "--nodes", nodes, "--config", str(config))
-    assert (found["placed"], found["pending"], found["ended_at_seconds"]) == (1, 0, 13.0)
+    trace = written(tmp_path / "trace.yaml", a_pod("p", "1", "5s", "10s"))
+    found = figures(poller, trace, "--nodes", nodes, "--config", with_node_number(tmp_path))
+    assert (found["placed"], found["pending"], found["ended_at_seconds"]) == (1, 0, 18.0)
     assert found["waited_for"] == [
         {"cause": "waits 3 s for n3", "pods": 1, "seconds": 3.0, "longest_seconds": 3.0}
     ]
@@ -343,3 +345,24 @@ def test_a_policy_knows_the_pods_that_will_come_and_its_scores_count_alone(
     figures(poller, trace, "--nodes", nodes, "--policy", str(policy), "--placements", str(placements))
     with placements.open() as rows:
         assert [(row["config"], row["node"]) for row in csv.DictReader(rows)] == [("mine.py", "n3")] * 3
+
+
+def test_a_pod_that_is_held_can_be_preempted(poller: Run, tmp_path: Path) -> None:
+    """It has no node yet, so it isn't evicted: it waits on."""
+    nodes = written(tmp_path / "nodes.yaml", a_node("n9", "4"))
+    urgent = {"kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
+    trace = written(
+        tmp_path / "trace.yaml",
+        urgent,
+        a_pod("usual", "3", "0s", "1m"),
+        a_pod("urgent", "3", "3s", "30s", priorityClassName="urgent"),
+    )
+    placements = tmp_path / "where.csv"
+    asked = ["--nodes", nodes, "--config", with_node_number(tmp_path), "--placements", str(placements)]
+    found = figures(poller, trace, *asked)
+    assert (found["placed"], found["evictions"]) == (2, 0)
+    with placements.open() as rows:
+        assert [(row["pod"], row["placed_seconds"]) for row in csv.DictReader(rows)] == [
+            ("default/urgent", "13"),
+            ("default/usual", "52"),
+        ]

@@ -15,15 +15,17 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, with_parts
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
+from lib.questions.deciding import victims_of
 from lib.questions.errors import QuestionError
 from lib.questions.replay.figures import Figures, typical_of
 from lib.questions.replay.trace import Arrival, Kinds, Trace, capacity, main_resource, requested
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.questions.waits import cause_of
-from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
+from lib.scheduling.hints import freed_room
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import BackoffSettings, Phase, pod_key
@@ -53,6 +55,7 @@ class World:
     ) -> None:
         self.now = 0.0
         self.cache = cache_of(snapshot)
+        self.cache.lives.clock = lambda: self.now
         # A PodGroup may have come later: no trace has such a change.
         self.cache.looked_up = replace(self.cache.looked_up, pod_groups_unread=True)
         self._names = [profile.scheduler_name for profile in profiles]
@@ -165,6 +168,9 @@ class World:
         placed = 0
         for pods in batches(life.pod for life in self.cache.lives.in_phase(Phase.HELD)):
             for decision in recheck_pod_group(pods, self.cache, self._schedulers, self.now):
+                if decision.outcome not in PLACED:  # its node is free for others
+                    self._nowhere.clear()
+                    self.queue.apply(freed_room(decision.pod, decision.node_name), self.now)
                 placed += self._finish(decision)
         for pods in batches(self.queue.ready(self.now)):
             pods = [pod for pod in pods if self.cache.lives.phase_of(pod) == Phase.ACTIVE]
@@ -197,7 +203,7 @@ class World:
             return False
         why = decision.rejected_by, decision.message, cause_of(decision, self.cache)
         self._try_later(pod, *why)
-        self.queue.await_victims(uid, decision.victims)
+        self.queue.await_victims(uid, victims_of(decision))
         if not group_of(pod):
             self._nowhere[self._kind_of(pod)] = why
         self._evict(victim for victim in decision.victims if not victim.metadata.deletion_timestamp)

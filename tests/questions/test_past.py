@@ -281,3 +281,25 @@ def test_what_happened_before_the_time_that_is_asked_about_is_known(poller: Run,
         ("Insufficient cpu", 30.0),
         (ROOM, 20.0),
     ]
+
+
+def test_what_helps_at_one_moment_is_tried_at_the_others(poller: Run, tmp_path: Path) -> None:
+    """When most pods wait, most wait for cpu; later, one waits for a label alone."""
+    night = lines(
+        tmp_path / "night.jsonl",
+        a_node(0, "ADDED", "n1"),
+        a_pod(0, "ADDED", "before", "3", nodeName="n1"),
+        line(0, "BEGIN"),
+        *(a_pod(10, "ADDED", name, "2") for name in ("one", "two")),
+        a_pod(10, "ADDED", "picky", "0", nodeSelector={"disk": "ssd"}),
+        *(a_pod(30, "DELETED", name) for name in ("one", "two")),
+        line(60, "END"),
+    )
+    most, half, end = poller("why", "--from", night, "-o", "json").json["moments"]
+    labelled = "with the label disk=ssd on n1"
+    assert [(each["waited"], each["would_have_helped"].get(labelled)) for each in (most, half, end)] == [
+        (3, 1),
+        (1, 1),
+        (1, 1),
+    ]
+    assert half["would_have_helped"]["with one more node like n1"] == 0

@@ -130,6 +130,29 @@ def test_csv_has_a_row_for_each_five_percent(poller: Run, tmp_path: Path) -> Non
     assert allocated[-1] == max(allocated) == 100.0
 
 
+def test_the_scarcest_resource_is_the_last_column(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    for memory, order in (("1Gi", ["memory", "cpu"]), ("6Gi", ["cpu", "memory"])):
+        pod = a_pod("p", "1", "0s")
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = memory
+        trace = written(tmp_path / "trace.yaml", pod)
+        head, *_ = poller("replay", trace, "--nodes", nodes, "-o", "csv").out.splitlines()
+        assert head.split(",")[-2:] == [f"{name}_allocated_percent" for name in order]
+
+
+def test_decisions_that_fail_are_told_of(poller: Run, tmp_path: Path) -> None:
+    policy = tmp_path / "mine.py"
+    policy.write_text("def score(pod, node): return 1 // (pod.name != 'q')\n")
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"), a_node("n2", "4"))
+    trace = written(tmp_path / "trace.yaml", a_pod("p", "1", "0s"), a_pod("q", "1", "1s"))
+    asked = [trace, "--nodes", nodes, "--policy", str(policy)]
+    found = figures(poller, *asked)
+    assert (found["placed"], found["pending"], found["failed_decisions"] > 0) == (1, 1, True)
+    assert "default/q: " in found["first_error"]
+    said = " ".join(poller("replay", *asked).out.split())
+    assert re.search(r"mine\.py: [0-9]+ decisions? failed; the first: default/q: ", said)
+
+
 def test_a_workload_is_inflated(poller: Run, tmp_path: Path) -> None:
     nodes, trace = tmp_path / "nodes.csv", tmp_path / "pods.csv.gz"
     nodes.write_text(NODES)
@@ -181,6 +204,7 @@ def test_where_a_pod_ran_before_does_not_matter(poller: Run, tmp_path: Path) -> 
     ("row", "why"),
     [
         ("p,1000,1024,1,500,,5,3,5", "pods.csv:2: deletion_time: 3 is before the pod began to run, at 5"),
+        ("p,1000,1024,1,500,,5,0,5", "pods.csv:2: deletion_time: 0 is before the pod began to run, at 5"),
         ("p,one,1024,0,0,,0,1,0", "pods.csv:2: cpu_milli: 'one' is not a whole number"),
         ("p,-1,1024,0,0,,0,1,0", "pods.csv:2: cpu_milli: '-1' is not a whole number"),
         (
@@ -203,6 +227,19 @@ def test_a_wrong_line_is_named(poller: Run, tmp_path: Path, row: str, why: str) 
     assert (done.status, done.out) == (1, "")
     assert why in done.err
     assert "Traceback" not in done.err
+
+
+def test_the_lines_of_a_trace_may_have_any_order(poller: Run, tmp_path: Path) -> None:
+    nodes, trace, placements = (tmp_path / name for name in ("nodes.csv", "pods.csv", "where.csv"))
+    nodes.write_text(NODES)
+    trace.write_text(f"{PODS}last,1,1,0,0,,20,30,20\nfirst,1,1,0,0,,0,40,0\nthen,1,1,0,0,,10,40,10\n")
+    figures(poller, str(trace), "--nodes", str(nodes), "--placements", str(placements))
+    with placements.open() as rows:
+        assert [(row["pod"], row["placed_seconds"]) for row in csv.DictReader(rows)] == [
+            ("default/first", "0"),
+            ("default/then", "10"),
+            ("default/last", "20"),
+        ]
 
 
 def test_a_spreadsheet_may_have_written_the_trace(poller: Run, tmp_path: Path) -> None:

@@ -114,6 +114,8 @@ def test_a_stateful_set_keeps_what_it_is_told_to(
 def test_a_paused_deployment_keeps_its_pods(poller: Run, tmp_path: Path) -> None:
     found = tried(poller, tmp_path, deployment(4, "2", paused=True), a_node("n1", "4"), *old(4))
     assert (found["answer"], steps(found)) == ("yes", [])
+    more = tried(poller, tmp_path, deployment(5, "2", paused=True), a_node("n1", "4"), *old(4))
+    assert (more["answer"], more["rollouts"][0]["stuck"], steps(more)) == ("no", True, [(0, 0, 1)])
 
 
 def test_the_number_of_pods_stays_if_the_manifest_says_none(poller: Run, tmp_path: Path) -> None:
@@ -222,12 +224,3 @@ def test_what_does_not_change_is_not_rolled_out(cluster: Cluster, tmp_path: Path
         assert larger["nodes"]["n1"]["after"]["cpu"]["requested"] == 3000
     finally:
         cluster.api.delete("/apis/apps/v1/namespaces/default/deployments/web")
-
-
-def test_no_pod_is_to_take_the_place_of_one_that_was_only_placed_here(poller: Run, tmp_path: Path) -> None:
-    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
-    file = write(tmp_path / "cluster.json", a_node("n1", "4"), high)
-    done = poller("try", "-f", a_file(tmp_path, deployment(2, "3")), "--from", file, "-o", "json")
-    (why,) = json.loads(done.out)["why"]
-    assert ["with one more node like n1"] in [each["changes"] for each in why["suggestions"]]
-    assert "priorityClassName" not in json.dumps(why["suggestions"])

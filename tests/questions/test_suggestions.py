@@ -204,6 +204,11 @@ CASES = {
         [a_node("n1"), a_pod("w", on="n1", main={"ports": [{"hostPort": 80}]})],
         ["without host port 80/TCP: n1 fits", "if default/w left: n1 fits"],
     ),
+    "too many pods to remove": (
+        a_pod("p", cpu="4"),
+        [a_node("n1"), *(a_pod(f"o{i}", on="n1", cpu="600m") for i in range(6))],
+        ["at cpu 400m in place of 4: n1 fits"],
+    ),
     "too many pods": (
         a_pod("p"),
         [a_node("n1"), *(a_pod(f"o{i}", on="n1") for i in range(10))],
@@ -226,6 +231,8 @@ def test_one_more_node_comes_with_the_pods_of_its_daemonsets() -> None:
     assert "with one more node like n1: n1-copy-1 fits" in sentences(a_pod("p", cpu="3"), objects)
     larger = "with one more node like n1, but with cpu 5: n1-copy-1 fits"
     assert larger in sentences(a_pod("p", cpu="3500m"), objects)
+    more = "with one more node like n1, but with memory 20Gi: n1-copy-1 fits"
+    assert more in sentences(a_pod("p", requests={"memory": "19.5Gi"}), objects)
 
 
 def test_two_users_of_a_claim_for_one_pod_alone_are_not_said_to_be_one() -> None:
@@ -273,7 +280,7 @@ def spoken(answer: Why) -> list[str]:
 
 
 def test_pods_that_were_only_placed_stay_where_they_are_while_others_are_explained() -> None:
-    decider = decider_of(snapshot_of(a_node("n1")))
+    decider = decider_of(snapshot_of(a_node("n1"), PriorityClass(ObjectMeta(name="high"), value=10)))
     for name in ("one", "two"):
         (decision,) = decider.place([a_pod(name, cpu="2")])
         assert decision.node_name == "n1"

@@ -79,7 +79,7 @@ def _read_fields(raw: dict[str, Any], kind: Any, path: str, problems: list[str])
         return kind(**values)
     except ValueError as error:
         if len(problems) == before:  # else the problem may be a value that replaces an invalid one
-            problems.append(f"{path}: {error}" if path else str(error))
+            problems.append(f"{path}: {error}")
     return _stand_in(kind)
 
 

@@ -335,12 +335,13 @@ def test_a_strategy_packs_or_spreads(tmp_path: Path, args: Any, place: str) -> N
     assert decide(profile, pod(requests={"cpu": "1", "memory": "1Gi"}), cluster).node_name == place
 
 
-def test_an_added_affinity_holds_for_every_pod(tmp_path: Path) -> None:
-    requirement = {"key": "scheduler-profile", "operator": "In", "values": ["foo"]}
+@pytest.mark.parametrize("value", ["foo", ""])
+def test_an_added_affinity_holds_for_every_pod(tmp_path: Path, value: str) -> None:
+    requirement = {"key": "scheduler-profile", "operator": "In", "values": [value]}
     terms = [{"matchExpressions": [requirement]}]
     args = {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     (profile,) = served(tmp_path, told("NodeAffinity", args, schedulerName="foo-scheduler"))
-    cluster = Cache([node("n1"), node("n2", {"scheduler-profile": "foo"})], [])
+    cluster = Cache([node("n1"), node("n2", {"scheduler-profile": value})], [])
     decision = decide(profile, pod(), cluster)
     assert decision.node_name == "n2"
     assert decision.rejected["n1"].status.reasons == (

@@ -103,10 +103,8 @@ def _against(item: LimitRangeItem, requests: Mapping[str, int], limits: Mapping[
             for what in wrong[:1]:
                 yield f"{usage}, but {what} is {exact_amount(name, of[what][name])}"
     for name, most in item.max_limit_request_ratio.items():
-        ratio = most / 10**9
-        limit, request = limits.get(name, 0), requests.get(name, 0)
-        usage = f"{name} max limit to request ratio per {item.type} is {ratio:g}"
-        if not limit or not request:
-            yield f"{usage}, but no {'limit' if request else 'request'} is specified or it is 0"
-        elif limit / request > ratio:
-            yield f"{usage}, but provided ratio is {limit / request:f}"
+        usage = f"{name} max limit to request ratio per {item.type} is {exact_amount('cpu', most.milli)}"
+        if missing := [word for word in of if not of[word].get(name)]:
+            yield f"{usage}, but no {missing[0]} is specified or {missing[0]} is 0"
+        elif (ratio := limits[name] / requests[name]) * 1000 > most.milli:
+            yield f"{usage}, but provided ratio is {ratio:f}"

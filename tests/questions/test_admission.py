@@ -236,6 +236,10 @@ def quota(status: Json | None = None, **spec: Any) -> Json:
     }
 
 
+def ratio(most: str | int) -> Json:
+    return {**LIMITS, "spec": {"limits": [{"type": "Container", "maxLimitRequestRatio": {"cpu": most}}]}}
+
+
 @pytest.mark.parametrize(
     ("limited", "resources", "placed", "said"),
     [
@@ -267,6 +271,20 @@ def quota(status: Json | None = None, **spec: Any) -> Json:
         (quota({"hard": {"requests.storage": "9"}}, hard={}), {}, 10, ""),
         (quota({}, hard={"pods": "2"}), {}, 10, ""),  # its controller hasn't seen it yet
         ({**LIMITS, "spec": {"limits": [{"type": "Pod", "min": {"cpu": "1"}}]}}, {}, 0, "No request is"),
+        (ratio("1500m"), {"requests": {"cpu": "1"}, "limits": {"cpu": "1500m"}}, 10, ""),
+        (
+            ratio(2),
+            {"requests": {"cpu": "1"}, "limits": {"cpu": "2001m"}},
+            0,
+            "is 2, but provided ratio is 2.00",
+        ),
+        (ratio("1500m"), {"requests": {"cpu": "1"}}, 0, "is 1500m, but no limit is specified or limit is 0"),
+        (
+            ratio(2),
+            {"requests": {"cpu": "0"}, "limits": {"cpu": "2"}},
+            0,
+            "no request is specified or request is 0",
+        ),
         (LIMITS, {"requests": {"cpu": "2"}}, 0, "must be less than or equal to cpu limit of 500m"),
         (LIMITS, {"limits": {"cpu": "2"}}, 0, "maximum cpu usage per Container is 1, but limit is 2"),
         (LIMITS, {}, 10, ""),
@@ -325,6 +343,13 @@ def test_what_a_pod_requests_itself_counts_for_its_quota(
     file = cluster_file(tmp_path, quota(**limited))
     done = poller("try", "-f", a_file(tmp_path, body), "--from", file, "-o", "json")
     assert json.loads(done.out)["workloads"][0]["placed"] == placed, done.out
+
+
+def test_a_quota_of_a_manifest_counts_from_its_creation(poller: Run, tmp_path: Path) -> None:
+    new = {key: QUOTA[key] for key in ("apiVersion", "kind", "metadata", "spec")}
+    manifest = a_file(tmp_path, new, deployment("strict"))
+    done = poller("try", "-f", manifest, "--from", cluster_file(tmp_path), "-o", "json")
+    assert json.loads(done.out)["workloads"][0]["placed"] == 3
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,9 @@ def test_a_missing_claim_is_to_be_created(poller: Run, tmp_path: Path) -> None:
     found = poller("why", "web", "--from", file, "-o", "json").json
     assert found["suggestions"] == [{"changes": ["create claim data"], "nodes": ["n1"]}]
     assert "-  create claim data: n1 fits" in poller("why", "web", "--from", file).out
+    again = a_file(tmp_path, {**pod, "metadata": {"name": "new", "namespace": "default"}})
+    (tried,) = poller("try", "-f", again, "--from", file, "-o", "json").json["pods"]
+    assert (tried["node"], 'persistentvolumeclaim "data" not found' in tried["message"]) == (None, True)
 
 
 @pytest.mark.parametrize("mode", ["WaitForFirstConsumer", "Immediate"])

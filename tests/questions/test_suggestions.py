@@ -235,6 +235,12 @@ def test_one_more_node_comes_with_the_pods_of_its_daemonsets() -> None:
     assert more in sentences(a_pod("p", requests={"memory": "19.5Gi"}), objects)
 
 
+def test_of_many_nodes_their_number_is_said() -> None:
+    for many, said in ((3, "n0, n1, n2 fit"), (4, "4 nodes fit")):
+        nodes = [a_node(f"n{i}") for i in range(many)]
+        assert f"at cpu 4 in place of 5: {said}" in sentences(a_pod("p", cpu="5"), [*nodes])
+
+
 def test_two_users_of_a_claim_for_one_pod_alone_are_not_said_to_be_one() -> None:
     objects = [
         a_node("n1"),

@@ -19,6 +19,7 @@ from lib.scheduling.decision import Decision
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import LookedUp
+from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
@@ -333,6 +334,31 @@ def test_a_strategy_packs_or_spreads(tmp_path: Path, args: Any, place: str) -> N
     (profile,) = served(tmp_path, told("NodeResourcesFit", args))
     cluster = Cache([node("full"), node("empty")], [FULL])
     assert decide(profile, pod(requests={"cpu": "1", "memory": "1Gi"}), cluster).node_name == place
+
+
+@pytest.mark.parametrize(
+    ("args", "actions"),
+    [
+        ({}, ["ScheduleAnyway"] * 2),
+        ({"defaultingType": "System"}, ["ScheduleAnyway"] * 2),
+        ({"defaultingType": "List"}, []),
+    ],
+)
+def test_pods_are_spread_by_default_unless_the_file_says_otherwise(
+    tmp_path: Path, args: Any, actions: list[str]
+) -> None:
+    (profile,) = served(tmp_path, told("PodTopologySpread", args))
+    (plugin,) = [plugin for plugin in profile.plugins if isinstance(plugin, PodTopologySpread)]
+    assert [constraint.when_unsatisfiable for constraint in plugin.default_constraints] == actions
+
+
+def test_an_added_preference_counts_for_every_pod(tmp_path: Path) -> None:
+    there = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    preferred = [{"weight": 1, "preference": there}]
+    args = {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    (profile,) = served(tmp_path, told("NodeAffinity", args))
+    cluster = Cache([node(f"n{i}", {"disk": "ssd"} if i == 4 else {}) for i in range(5)], [])
+    assert decide(profile, pod(), cluster).node_name == "n4"
 
 
 @pytest.mark.parametrize("value", ["foo", ""])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cluster import Cluster, RunningPoller, eventually, http_client
 from faults import ALWAYS, Fault, faulty, hold
+from later import Later
 
 from lib.kube.errors import ForbiddenError, LostAnswerError
 from lib.service.telemetry.health import FRESH, Health
@@ -52,6 +53,33 @@ def test_a_server_that_was_heard_just_now_is_not_asked() -> None:
     health = heard_long_ago(LostAnswerError("it was asked"))
     health.last_answer = time.monotonic() + 60 - FRESH  # it stays fresh however slow this machine is
     assert health.why_unreached() == ""
+
+
+def test_before_the_first_answer_the_trouble_is_named() -> None:
+    health = Health()
+    assert health.why_unreached() == "no answer yet"
+    health.failed(FORBIDDEN)
+    assert health.why_unreached() == f"never reached: {FORBIDDEN}"
+    health.reached()
+    assert health.why_unreached() == ""
+
+
+def test_a_server_that_gave_no_answer_is_asked_again_after_some_seconds() -> None:
+    """To wait for its answer takes time, and a kubelet asks each second."""
+    machine, asked = Later(), []
+    health = Health(machine)
+    health.reached()
+    health.last_answer = machine.monotonic() - 60
+
+    def ask() -> None:
+        asked.append(machine.seconds)
+        raise LostAnswerError("no answer")
+
+    health.probe = ask
+    for seconds in (0.0, FRESH - 1, FRESH + 1):
+        machine.seconds = seconds
+        assert health.why_unreached().startswith("unreachable for ")
+    assert asked == [0.0, FRESH + 1]
 
 
 def test_trouble_counts_from_the_last_good_answer() -> None:

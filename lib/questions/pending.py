@@ -9,7 +9,7 @@ import msgspec
 
 from lib.kube.api import Api
 from lib.kube.errors import AnswerError, ForbiddenError, NotFoundError
-from lib.kube.objects import ControllerRef, Event, Object, ObjectMeta, Pod
+from lib.kube.objects import ControllerRef, Event, Object, ObjectMeta, Pod, PodCondition
 from lib.kube.paths import path_of
 from lib.questions.deciding import Decider, node_of, queue_order
 from lib.questions.device_claims import knows_devices
@@ -47,7 +47,17 @@ class Replicas(Object):
     desired_number_scheduled: int = 0
     current_number_scheduled: int = 0
     parallelism: int = 0
+    completions: int | None = None
+    suspend: bool = False
     active: int = 0
+    succeeded: int = 0
+    conditions: list[PodCondition] = msgspec.field(default_factory=list)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a Job has, or is about to: then it creates no more pods."""
+        ends = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+        return any(condition.type in ends and condition.status == "True" for condition in self.conditions)
 
 
 class Creator(Object):
@@ -62,6 +72,10 @@ class Creator(Object):
         """How many pods it still has to create."""
         spec, status = self.spec, self.status
         wanted = spec.replicas or spec.parallelism or status.desired_number_scheduled
+        if spec.completions is not None:
+            wanted = min(wanted, spec.completions - status.succeeded)
+        if spec.suspend or status.has_ended:
+            wanted = 0
         return max(wanted - (status.replicas or status.active or status.current_number_scheduled), 0)
 
 

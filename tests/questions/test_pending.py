@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-from cluster import ONE_SERVER, Cluster
+from cluster import ONE_SERVER, Cluster, Json
+from objects import read
 from questions_harness import Run
 from test_drain import made_by
 from test_verbs import a_node, a_pod, write
 from test_verbs_end_to_end import answer, ask
 
 from lib.questions.events import Said
-from lib.questions.pending import Uncreated, missing_text
+from lib.questions.pending import Creator, Uncreated, missing_text
 from lib.questions.subjects import parse_selector
 
 NOT_READY = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
@@ -150,6 +151,31 @@ def test_a_priority_class_that_would_help(poller: Run, tmp_path: Path) -> None:
     found = poller("why", "web", "--from", write(tmp_path / "c.json", *objects), "-o", "json").json
     instead = {"changes": ["with priorityClassName high, in the place of default/db"], "nodes": ["n1"]}
     assert instead in found["suggestions"]
+
+
+DONE = [{"type": "Complete", "status": "True"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "missing"),
+    [
+        ({"replicas": 3}, {"replicas": 1}, 2),
+        ({"replicas": 3}, {}, 3),
+        ({"replicas": 1}, {"replicas": 3}, 0),
+        ({"replicas": 0}, {}, 0),
+        ({}, {"desiredNumberScheduled": 3, "currentNumberScheduled": 2}, 1),  # a DaemonSet
+        ({"parallelism": 3}, {"active": 1}, 2),  # from here on, Jobs
+        ({"parallelism": 3, "completions": 9}, {"active": 1}, 2),
+        ({"parallelism": 3, "completions": 9}, {"active": 1, "succeeded": 8}, 0),
+        ({"parallelism": 3, "completions": 9}, {"active": 0, "succeeded": 7}, 2),
+        ({"parallelism": 1, "completions": 1}, {"succeeded": 1, "conditions": DONE}, 0),
+        ({"parallelism": 1}, {"conditions": DONE}, 0),
+        ({"parallelism": 3, "completions": 9, "suspend": True}, {}, 0),
+    ],
+)
+def test_how_many_pods_a_controller_still_has_to_create(spec: Json, status: Json, missing: int) -> None:
+    creator: Creator = read(Creator, {"metadata": {"name": "web"}, "spec": spec, "status": status})
+    assert creator.missing == missing
 
 
 def test_controllers_with_the_same_cause_share_a_line() -> None:

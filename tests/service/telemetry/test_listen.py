@@ -1,5 +1,6 @@
 """poller's HTTP endpoints: metrics that kube-scheduler's dashboards can read, and health."""
 
+import asyncio
 import logging
 import re
 import socket
@@ -24,6 +25,7 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lib.kube.changes import Change, Kind
+from lib.kube.errors import UnreachableError
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache as Picture
 from lib.scheduling.decision import Decision, Outcome
@@ -343,6 +345,84 @@ def test_a_loop_that_rests_is_alive() -> None:
     assert health.why_stuck() == "no progress for 241 s"
     health.moves()
     assert health.why_stuck() == ""
+
+
+def asked(pages: listen.Pages, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+    """The status and the body of the answer to a client on this machine."""
+    path, _, query = path.partition("?")
+    fields = {"Host": "127.0.0.1:1", **headers}
+    request = bounded_server.HttpRequest(method, path, query, [*fields.items()], "127.0.0.1")
+    head, _, body = asyncio.run(pages(request)).partition(b"\r\n\r\n")
+    return int(head.split()[1]), body.decode()
+
+
+AWAY = "api-server failed: never reached: nothing answers"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/livez", 200, "ok"),
+        ("/livez?verbose", 200, "[+]loop ok\nlivez check passed\n"),
+        ("/livez/loop", 200, "ok"),
+        ("/readyz", 500, f"[+]loop ok\n[-]{AWAY}\nreadyz check failed\n"),
+        ("/readyz?exclude=api-server", 200, "ok"),
+        (
+            "/readyz?verbose&exclude=api-server",
+            200,
+            "[+]loop ok\n[+]api-server excluded: ok\nreadyz check passed\n",
+        ),
+        (
+            "/livez?verbose&exclude=etcd&exclude=dns",
+            200,
+            '[+]loop ok\nwarn: some health checks cannot be excluded: no matches for "dns","etcd"\n'
+            "livez check passed\n",
+        ),
+        ("/readyz/api-server", 500, f"{AWAY}\n"),
+        ("/readyz/loop", 200, "ok"),
+        ("/livez?within=soon", 400, "within must be a number of seconds\n"),
+        ("/livez?within=-1", 500, "[-]loop failed: no progress for 0 s\nlivez check failed\n"),
+    ],
+)
+def test_checks_are_answered_as_the_api_server_answers_its_own(path: str, status: int, text: str) -> None:
+    """Source: k8s.io/apiserver/pkg/server/healthz/healthz.go."""
+    health = Health()
+    health.failed(UnreachableError("nothing answers"))
+    assert asked(listen.Pages(health, Metrics(health), {}), path) == (status, text)
+
+
+@pytest.mark.parametrize("path", ["/livez/etcd", "/livez/", "/", "/metrics/more"])
+def test_a_page_that_is_not_there_names_those_that_are(path: str) -> None:
+    health = Health()
+    pages = listen.Pages(health, Metrics(health), {"/configz": ("text/plain", "")})
+    status, text = asked(pages, path)
+    first, *paths = text.splitlines()
+    assert (status, first) == (404, f"there is no {path}; there are")
+    assert paths == [
+        *("/healthz", "/livez", "/readyz", "/metrics", "/metrics/slis", "/metrics/resources"),
+        *("/configz", "/statusz"),
+    ]
+
+
+def test_each_check_is_counted() -> None:
+    health = Health()
+    pages = listen.Pages(health, Metrics(health), {})
+    asked(pages, "/readyz")
+    asked(pages, "/readyz?exclude=api-server")
+    counted = Scraped(asked(pages, "/metrics/slis")[1])
+    assert counted("kubernetes_healthcheck", name="loop", type="readyz") == 1
+    assert counted("kubernetes_healthcheck", name="api-server", type="readyz") == 0
+    total = "kubernetes_healthchecks_total"
+    assert counted(total, name="loop", type="readyz", status="success") == 2
+    assert counted(total, name="api-server", type="readyz", status="error") == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_pages_are_only_read(method: str) -> None:
+    health = Health()
+    pages = listen.Pages(health, Metrics(health), {})
+    assert asked(pages, "/livez", method) == (405, "")
+    assert asked(pages, "/livez", "HEAD") == (200, "")
 
 
 def test_requests_that_only_write_are_no_progress_of_the_loop() -> None:

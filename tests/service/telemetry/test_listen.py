@@ -20,6 +20,8 @@ import pytest
 import typer
 from cluster import Cluster, RunningPoller, eventually
 from faults import ALWAYS, Answer, Exchange, Fault, answer, faulty
+from later import Later
+from msgspec.structs import replace
 from objects import node, pod
 from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -287,6 +289,77 @@ def test_what_stands_in_no_ones_way_any_more_is_zero() -> None:
     assert told.end_tick()("scheduler_unschedulable_pods", **labels) == 1
     told.queue.drop(web.metadata.uid)
     assert told.end_tick()("scheduler_unschedulable_pods", **labels) == 0
+
+
+NO_NODE = Decision(pod(schedulerName="my-scheduler"), Outcome.UNSCHEDULABLE, nominated="n1")
+
+
+@pytest.mark.parametrize(
+    ("happens", "name", "labels", "value"),
+    [
+        (
+            lambda of: of.decided(replace(NO_NODE, victims=(pod("a"),), preempted_held=(pod("b"),))),
+            "scheduler_preemption_victims_sum",  # kube-scheduler counts those that wait for Permit, too
+            {},
+            2,
+        ),
+        (lambda of: of.decided(NO_NODE), "scheduler_preemption_victims_count", {}, 0),
+        (
+            lambda of: of.record_for("x")("PostFilter", "Success", 0.1),
+            "scheduler_preemption_attempts_total",
+            {},
+            1,
+        ),
+        (
+            lambda of: of.record_for("x")("Filter", "Success", 0.1),
+            "scheduler_preemption_attempts_total",
+            {},
+            0,
+        ),
+        (
+            lambda of: of.finished(decision(Outcome.SCHEDULED, flushed=True), bound=True),
+            "scheduler_pod_scheduled_after_flush_total",
+            {},
+            1,
+        ),
+        (
+            lambda of: of.finished(decision(Outcome.SCHEDULED, flushed=True), bound=False),
+            "scheduler_pod_scheduled_after_flush_total",
+            {},
+            0,
+        ),
+        (lambda of: of.tick_failed(UnreachableError("away")), "poller_ticks_total", {"result": "error"}, 1),
+        (lambda of: of.write_failed("event"), "poller_failed_writes_total", {"write": "event"}, 1),
+        (lambda of: of.event_dropped(), "poller_dropped_events_total", {}, 1),
+        (lambda of: of.retried(), "poller_retries_total", {}, 1),
+        (
+            lambda of: of.answered("GET", "proxy", None, 0.5),
+            "rest_client_requests_total",
+            {"code": "<error>", "method": "GET", "host": "proxy"},
+            1,
+        ),
+        (
+            lambda of: of.answered("POST", "proxy", 201, 0.5),
+            "rest_client_request_duration_seconds_sum",
+            {"verb": "POST", "host": "proxy"},
+            0.5,
+        ),
+        (lambda of: of.elects("lease", lambda: True), "leader_election_master_status", {"name": "lease"}, 1),
+        (lambda of: of.elects("lease", lambda: False), "leader_election_master_status", {"name": "lease"}, 0),
+    ],
+)
+def test_what_happens_is_counted(happens: Any, name: str, labels: dict[str, str], value: float) -> None:
+    told = Told()
+    happens(told.metrics)
+    assert told.end_tick()(name, **labels) == value
+
+
+def test_a_tick_is_timed() -> None:
+    told, machine = Told(), Later()
+    told.metrics.system = machine
+    told.metrics.tick_began()
+    machine.seconds += 100
+    assert told.end_tick()("poller_tick_duration_seconds_sum") == pytest.approx(100, abs=9)
 
 
 # --- health ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`drain`: what `kubectl drain` would do: whom it evicts when, where each pod goes, and where it sticks.
+"""`drain`: which pods `kubectl drain` would evict when, where each of them goes, and where the drain sticks.
 
 Sources: staging/src/k8s.io/kubectl/pkg/drain/filters.go; pkg/registry/core/pod/storage/eviction.go
 """
@@ -64,7 +64,7 @@ class Moved:
 class WhyHeld:
     """Why a budget allows no disruption of a pod. condition: the disruption controller's words, if it failed.
 
-    helps: whether `unhealthyPodEvictionPolicy: AlwaysAllow` would let the pod go.
+    always_allow_would_help: whether `unhealthyPodEvictionPolicy: AlwaysAllow` would let the pod go.
     """
 
     healthy: int
@@ -127,7 +127,7 @@ class Drain:
 
     @property
     def bare(self) -> list[Moved]:
-        """The pods that nothing makes again; but for those that have finished."""
+        """The pods that nothing makes again, without those that have finished."""
         return [move for move in self.moved if not move.again and not move.pod.has_finished]
 
     @property

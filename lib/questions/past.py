@@ -30,18 +30,21 @@ from lib.questions.verdict import Verdict, verdict
 from lib.questions.waits import UNKNOWN, Causes, Wait, cause_of
 
 QUICK = 2.0
-"""A pod that had a node within so many seconds didn't wait: a scheduler, and the recorder, take some time."""
+"""A pod that had a node within so many seconds didn't wait: its scheduler and the recorder take some time."""
 
 GRACE = 5.0
-"""A gap is recorded after what came in it, but no more seconds later."""
+"""What came in a gap is recorded before the gap is, at most so many seconds before."""
 
 MOST_COMPARED = 700_000
-"""Pods are compared with nodes so often, at most, to know what they waited for; a thirtieth as often, at each
-moment, to know what would have helped. So what is asked takes seconds, however large the cluster is."""
+"""So many times, at most, a pod is compared with a node to know what pods waited for. To know what would have
+helped at a moment, it is a thirtieth of that. So an answer takes seconds, however large the cluster is."""
 
 
 def as_it_was(file: Path, text: str) -> Snapshot:
-    """A recorded cluster as it was at a time; "" for the last that was recorded. QuestionError."""
+    """A recorded cluster as it was at a time; "" for the end of the recording.
+
+    QuestionError when the recording isn't of that time.
+    """
     reading, found, wanted = Reading(file), Snapshot(), inf
     for at, _ in reading.happenings():
         if wanted == inf and reading.has_begun and text:
@@ -80,7 +83,10 @@ def _ends(reading: Reading) -> str:
 
 
 def gap_text(gap: Gap, began: datetime, beside: datetime) -> str:
-    """`from 02:13:05 to 02:14:00 nothing was recorded: why`. began: the recording; beside: another time."""
+    """`from 02:13:05 to 02:14:00 nothing was recorded: why`.
+
+    began: when the recording began. beside: a time; dates are shown if the gap is of another day.
+    """
     since, until = (
         time_text(began + timedelta(seconds=seconds), beside) for seconds in (gap.began, gap.ended)
     )
@@ -91,9 +97,9 @@ def gap_text(gap: Gap, began: datetime, beside: datetime) -> str:
 class Past:
     """The answer.
 
-    began: the recording; since, until: the times asked about, in seconds since then. waits: those that took
-    longer than a scheduler needs. quick: how many pods had a node sooner. gaps: of that time. moments: what
-    would have helped at some of its moments.
+    began: when the recording began. since, until: the times asked about, in seconds since it began. waits:
+    those that took longer than a scheduler needs. quick: how many pods had a node sooner. gaps: those of that
+    time. moments: what would have helped at some moments of it.
     """
 
     began: datetime

@@ -104,7 +104,7 @@ def suggest(decision: Decision, decider: Decider, looked_at: int = NODES_LOOKED_
 
 
 def _owners(suggestion: Suggestion) -> object:
-    """Who made the pods that a suggestion removes; to remove others of theirs is much the same."""
+    """The controllers of the pods that it removes. It makes little difference which of their pods leave."""
     return frozenset(controller_of(pod) or str(pod) for pod in suggestion.fixes[-1].removed)
 
 

@@ -139,8 +139,8 @@ def _summary(recording: Recording) -> str:
 class _Ending:
     """Notes, while its block runs, that Ctrl-C, SIGTERM or a terminal that is closed ends the recording.
 
-    SIGTERM and SIGHUP don't if they are ignored. What is being written is written to its end; a second signal
-    breaks that off. is_told: whether there was a signal.
+    A signal that the process ignores ends nothing. What is being written is written to its end; a second
+    signal breaks that off. is_told: whether there was a signal.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz")
 """So end the names of recordings."""
 
 LATE = 2.0
-"""A watch that was away for more seconds tells the times of what happened so wrong that this is a gap."""
+"""If a watch was away for more seconds, nobody knows well enough when things happened: that is a gap."""
 
 KEPT_METADATA = (
     *("name", "namespace", "uid", "creationTimestamp", "labels", "ownerReferences"),
@@ -45,8 +45,8 @@ T = TypeVar("T")
 class Line(msgspec.Struct, Generic[T], omit_defaults=True):
     """Another line.
 
-    at: seconds since the recording began. time: of BEGIN, the time then. seconds: how long nothing was seen
-    before a GAP ended; why: what was the matter.
+    at: seconds since the recording began. time: in BEGIN, when it began. seconds: in GAP, how long nothing
+    was seen. why: in GAP, the reason.
     """
 
     at: float

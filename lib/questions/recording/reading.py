@@ -59,7 +59,7 @@ _of_kind = msgspec.json.Decoder(_OfKind)
 
 
 def is_recording(file: Path) -> bool:
-    """Whether a file's name is that of a recording, or a folder has some."""
+    """Whether a file is a recording by its name, or a folder has recordings."""
     return file.name.endswith(SUFFIXES) or (file.is_dir() and any(recordings_in(file)))
 
 

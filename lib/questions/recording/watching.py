@@ -124,7 +124,7 @@ class _Watched:
         self.was_listed = self.is_told = False
 
     def lose(self, error: ApiError | None) -> None:
-        """The watch has ended: as its time was up, or by an error."""
+        """The watch has ended, because its time was up or because of an error."""
         if self._lost_at is None:
             self._lost_at = MACHINE.steady()
         self._why = str(error or self._why)

@@ -41,7 +41,7 @@ class Recording:
     """A recording that is being written; a context manager. QuestionError when it can't be written.
 
     It is gzipped if its name ends in .gz. A file that is there already is never overwritten.
-    hashing: of names.
+    hashing: replaces names by hashes; None if names are kept.
     """
 
     def __init__(self, file: Path, hashing: Hashing | None = None) -> None:

@@ -73,7 +73,7 @@ def show_replays(replays: Sequence[Figures], out: Printer) -> None:
     out.table(["", *(replay.name for replay in replays)], rows, right=range(1, len(replays) + 1))
     for replay in replays:
         if waits := replay.longest_waits[:LONGEST]:
-            out.line(f"{replay.name}: who waited longest")
+            out.line(f"{replay.name}: the longest waits")
             out.table(
                 ["pod", "from", "waited", "node", "for"],
                 [

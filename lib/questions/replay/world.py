@@ -69,9 +69,10 @@ class World:
         # By the pod's key: those that have no node, and since when; likewise, those that have one.
         self._waiting: dict[str, tuple[Arrival, Pod, float]] = {}
         self._running: dict[str, tuple[Arrival, Pod]] = {}
-        self._ends: list[tuple[float, int, str, Pod]] = []  # a heap; a pod that isn't the same by then stays
+        self._ends: list[tuple[float, int, str, Pod]] = []  # a heap; a pod that has changed by then stays
         self._numbers = count()
-        # By kind, as long as no pod gets or leaves a node: who rejects such a pod, why; what it waits for.
+        # By kind: the plugins that reject such a pod, why, and what it waits for; until a pod gets a node, or
+        # leaves one.
         self._nowhere: dict[Pod, tuple[set[str], str, str]] = {}
 
     def run(self, trace: Trace) -> Iterator[list[Arrival]]:

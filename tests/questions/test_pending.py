@@ -11,7 +11,7 @@ from test_verbs import a_node, a_pod, write
 from test_verbs_end_to_end import answer, ask
 
 from lib.questions.events import Said
-from lib.questions.pending import Creator, Uncreated, missing_text
+from lib.questions.pending import Creator, Pending, Uncreated, missing_text
 from lib.questions.subjects import parse_selector
 
 NOT_READY = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
@@ -263,3 +263,16 @@ def test_pods_of_one_controller_that_have_other_conditions(
     helps = poller("why", "--from", file, "-o", "json").json["what_helps_most"]
     assert any(found["changes"][0].startswith("without the required anti-affinity") for found in helps)
     assert not caplog.records
+
+
+def test_a_pod_that_preempts_others_would_have_a_node(poller: Run, tmp_path: Path) -> None:
+    low, high = a_pod("low", "3", "n1"), a_pod("high", "3", priority=10)
+    file = write(tmp_path / "cluster.json", a_node("n1"), low, high)
+    found = poller("why", "--from", file, "-o", "json").json
+    assert (found["answer"], found["would_be_placed"], found["causes"]) == ("yes", ["default/high"], [])
+
+
+def test_pods_that_cannot_be_created_are_a_no() -> None:
+    said = Said("replicaset-controller", "FailedCreate", "exceeded quota: q", None)
+    assert Pending().verdict.word == "yes"
+    assert Pending(uncreated=[Uncreated("ReplicaSet default/web", 1, said)]).verdict.word == "no"

@@ -204,6 +204,11 @@ CASES = {
         [a_node("n1"), a_pod("w", on="n1", main={"ports": [{"hostPort": 80}]})],
         ["without host port 80/TCP: n1 fits", "if default/w left: n1 fits"],
     ),
+    "a pod of the same template": (
+        a_pod("p", cpu="4", metadata=of_hash("1")),
+        [a_node("n1"), a_pod("w", cpu="3", on="n1", metadata=of_hash("1"))],
+        ["at cpu 1 in place of 4: n1 fits", "if default/w left: n1 fits"],
+    ),
     "too many pods to remove": (
         a_pod("p", cpu="4"),
         [a_node("n1"), *(a_pod(f"o{i}", on="n1", cpu="600m") for i in range(6))],
@@ -233,6 +238,28 @@ def test_one_more_node_comes_with_the_pods_of_its_daemonsets() -> None:
     assert larger in sentences(a_pod("p", cpu="3500m"), objects)
     more = "with one more node like n1, but with memory 20Gi: n1-copy-1 fits"
     assert more in sentences(a_pod("p", requests={"memory": "19.5Gi"}), objects)
+
+
+def test_what_is_changed_is_changed_for_all_pods_of_the_controller() -> None:
+    """It is changed in the template that they have in common."""
+
+    def made_by(name: str) -> dict[str, Any]:
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name}
+        return {"ownerReferences": [{**owner, "controller": True}]}
+
+    asked, same, other = (
+        a_pod(name, cpu="5", metadata=made_by(owner))
+        for name, owner in (("asked", "web"), ("same", "web"), ("other", "db"))
+    )
+    pods = asked, same, other, a_pod("bare", cpu="5")
+    suggestion, *_ = ask_why(asked, [a_node("n1")]).suggestions
+    assert suggestion.words == "at cpu 4 in place of 5"
+
+    def changed(first: Pod) -> list[str]:
+        made = zip(suggestion.made_to(pods, first), pods, strict=True)
+        return [pod.metadata.name for new, pod in made if new is not pod]
+
+    assert [changed(first) for first in pods[1:]] == [["asked", "same"], ["other"], ["bare"]]
 
 
 def test_of_many_nodes_their_number_is_said() -> None:

@@ -288,6 +288,12 @@ def ratio(most: str | int) -> Json:
         (LIMITS, {"requests": {"cpu": "2"}}, 0, "must be less than or equal to cpu limit of 500m"),
         (LIMITS, {"limits": {"cpu": "2"}}, 0, "maximum cpu usage per Container is 1, but limit is 2"),
         (LIMITS, {}, 10, ""),
+        (
+            {**LIMITS, "spec": {"limits": [{"type": "PersistentVolumeClaim", "min": {"cpu": "1"}}]}},
+            {},
+            10,
+            "",
+        ),
     ],
 )
 def test_quotas_and_limit_ranges_are_counted_from_a_file(

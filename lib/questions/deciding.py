@@ -54,11 +54,6 @@ def node_of(decision: Decision) -> str:
     return decision.nominated or (decision.node_name if decision.outcome in PLACED else "")
 
 
-def victims_of(decision: Decision) -> tuple[Pod, ...]:
-    """The pods that a decision preempts: those of the cluster, and those that were only placed here."""
-    return *decision.victims, *decision.preempted_held
-
-
 @dataclass(frozen=True)
 class Placed:
     """What came of placing a pod: its node ("" if it has none, and `message` says why), and the victims.
@@ -197,7 +192,7 @@ class Decider:
                     self._explainer(decision.pod).unreserve_and_forget(decision, self.cache)
             for pod, node_name in zip(pods, nominated, strict=True):
                 nominator.add(pod, node_name)
-            victims = chain.from_iterable(map(victims_of, decisions))
+            victims = chain.from_iterable(decision.preempted for decision in decisions)
             self.cache.lives.spare(pod for pod in victims if pod_key(pod) not in leaving)
 
     # --- decisions that are kept ------------------------------------------------------------------------
@@ -300,13 +295,12 @@ class Decider:
     def settle(self, decision: Decision) -> Placed:
         """Evict the victims of a decision, if it has some, and place the pod on their node."""
         pod, node_name, unprotected = decision.pod, node_of(decision), {}
-        victims = victims_of(decision)
         if decision.nominated:
-            unprotected = self.leave(victims)
+            unprotected = self.leave(decision.preempted)
             self.cache.nominator.add(pod, "")
             self.cache.assume(pod, node_name)
         message = "" if node_name else decision.message
-        return Placed(pod, node_name, message, victims, unprotected, knows_devices(decision))
+        return Placed(pod, node_name, message, decision.preempted, unprotected, knows_devices(decision))
 
     def leave(self, pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
         """Remove pods for good, and charge their disruption budgets.

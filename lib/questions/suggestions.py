@@ -8,7 +8,7 @@ from itertools import chain, combinations, islice
 
 from lib.kube.objects import Pod
 from lib.questions.admission import SYSTEM_PRIORITIES
-from lib.questions.deciding import Decider, victims_of
+from lib.questions.deciding import Decider
 from lib.questions.explaining import Explaining
 from lib.questions.fixes import (
     NODES_TRIED,
@@ -191,9 +191,9 @@ class _Search:
             pod = fixed(self._pod, (*self._first, Remedy(edit=edit)))
             decision = self._decider.ask(pod) if pod else None
             if pod and decision and decision.nominated:
-                if not all(map(exists, victims_of(decision))):
+                if not all(map(exists, decision.preempted)):
                     return []
-                instead = f"in the place of {pods_text(decision.victims)}"
+                instead = f"in the place of {pods_text(decision.preempted)}"
                 words = f"with priorityClassName {priority_class.metadata.name}, {instead}"
                 return [Suggestion((*self._first, Remedy(words, edit)), (decision.nominated,), pod)]
         return []

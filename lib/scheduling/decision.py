@@ -105,6 +105,11 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """Whether it was tried because it had been unschedulable for too long."""
 
     @property
+    def preempted(self) -> tuple[Pod, ...]:
+        """All pods that lose their room to this one, bound or not."""
+        return *self.victims, *self.preempted_held
+
+    @property
     def only_waits(self) -> bool:
         """Whether the pod waits, and nothing is to be written for that."""
         return self.outcome == Outcome.WAITING and not self.writes

@@ -110,7 +110,7 @@ class Nominator:
         if not decision.nominated:
             return decision
         self.delete(decision.pod)
-        self._lives.spare((*decision.victims, *decision.preempted_held))
+        self._lives.spare(decision.preempted)
         for other in decision.cleared_nominations:
             self.add(other, decision.nominated)
         return replace(decision, nominated="", victims=(), preempted_held=(), cleared_nominations=())

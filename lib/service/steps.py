@@ -345,7 +345,7 @@ class Poller:
         with self.shutdown.interruptible():
             try:
                 decisions = self._decide(pods)
-                preempts = any(decision.victims or decision.preempted_held for decision in decisions)
+                preempts = any(decision.preempted for decision in decisions)
                 if preempts and (victims := self._victims_on_their_way(decisions)):
                     self._try_in_a_moment(decisions, victims)
                     return []
@@ -397,7 +397,7 @@ class Poller:
         After that moment they are evicted like any others: the API server deletes them, bound or not, as for
         kube-scheduler.
         """
-        victims = chain.from_iterable((*decision.victims, *decision.preempted_held) for decision in decisions)
+        victims = chain.from_iterable(decision.preempted for decision in decisions)
         lives = (self.lives.get(pod.metadata.uid) for pod in victims)
         may_be_bound = (life for life in lives if life and life.phase in (Phase.BINDING, Phase.DOUBTFUL))
         return [life for life in may_be_bound if self.now() - life.since < VICTIM_PATIENCE]
@@ -441,4 +441,4 @@ class Poller:
         if decision.rejecting_plugin != HOLDING or decision.clears_nomination:
             self.writes.records.failed_scheduling(decision)
         self.queue.requeue(uid, decision.rejected_by, decision.message, self.now())
-        self.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))
+        self.queue.await_victims(uid, decision.preempted)

@@ -15,7 +15,6 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, with_parts
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
-from lib.questions.deciding import victims_of
 from lib.questions.errors import QuestionError
 from lib.questions.replay.figures import Figures, typical_of
 from lib.questions.replay.trace import Arrival, Kinds, Trace, capacity, main_resource, requested
@@ -204,7 +203,7 @@ class World:
             return False
         why = decision.rejected_by, decision.message, cause_of(decision, self.cache)
         self._try_later(pod, *why)
-        self.queue.await_victims(uid, victims_of(decision))
+        self.queue.await_victims(uid, decision.preempted)
         if not group_of(pod):
             self._nowhere[self._kind_of(pod)] = why
         self._evict(victim for victim in decision.victims if not victim.metadata.deletion_timestamp)

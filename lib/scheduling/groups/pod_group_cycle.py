@@ -186,7 +186,7 @@ def _why(failed: Decision, quorum: Quorum) -> str:
 def _waits_for_victims(decision: Decision, pods: Iterable[Pod], cache: Cache) -> bool:
     """Whether a pod without a node gets one when others leave, none of which is of its own group."""
     own = {pod_key(pod) for pod in pods}
-    victims = map(pod_key, (*decision.victims, *decision.preempted_held))
+    victims = map(pod_key, decision.preempted)
     return own.isdisjoint(victims) and not _is_hopeless(decision, cache)
 
 

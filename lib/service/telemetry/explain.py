@@ -151,8 +151,8 @@ def _rejected_alike(decision: Decision, *, together: bool) -> list[NodesWithReas
     groups: dict[tuple[str, str], list[str]] = {}
     for name, rejection in sorted(decision.rejected.items()):
         words = f"{rejection.plugin}: {', '.join(rejection.status.reasons)}"
-        if name == decision.nominated and decision.victims:
-            words += f"; fits without {', '.join(str(victim) for victim in decision.victims)}"
+        if name == decision.nominated and decision.preempted:
+            words += f"; fits without {', '.join(str(victim) for victim in decision.preempted)}"
         alone = not together or name == decision.nominated
         groups.setdefault((name if alone else "", words), []).append(name)
     ordered = sorted(groups.items(), key=lambda group: group[1] != [decision.nominated])

@@ -265,8 +265,8 @@ class Metrics(Observer):
         if decision.outcome == Outcome.SCHEDULED and not self._held:
             return
         uid = decision.pod.metadata.uid
-        if victims := (*decision.victims, *decision.preempted_held):
-            self._victims.observe(len(victims))
+        if decision.preempted:
+            self._victims.observe(len(decision.preempted))
         if decision.outcome == Outcome.WAITING:
             self._held.setdefault(uid, decision.ended)
         elif since := self._held.pop(uid, None):

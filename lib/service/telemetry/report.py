@@ -147,10 +147,10 @@ class Report:
         self.observer.decided(decision)
         if log.isEnabledFor(logging.DEBUG):
             _tell_each_node(decision)
-        if decision.victims:
+        if decision.preempted:
             where = {**of_attempt(decision), "node": decision.nominated}
             log.info("%s %s", decision.pod, self._preempting(decision), extra=where)
-            self.done["would be preempted" if self._dry_run else "preempted"] += len(decision.victims)
+            self.done["would be preempted" if self._dry_run else "preempted"] += len(decision.preempted)
         is_new = self._log_outcome(decision)
         if is_new and self._explain:
             try:
@@ -190,12 +190,12 @@ class Report:
         message = decision.message
         if decision.outcome == Outcome.SCHEDULED and self._dry_run:
             message = f"would be assigned to {decision.node_name}"
-        if decision.victims:
+        if decision.preempted:
             message = f"{self._preempting(decision)}; now {message}"
         return message
 
     def _preempting(self, decision: Decision) -> str:
-        names = ", ".join(str(victim) for victim in decision.victims)
+        names = ", ".join(str(victim) for victim in decision.preempted)
         return f"{'would preempt' if self._dry_run else 'preempts'} {names} on {decision.nominated}"
 
     def waiting(self, decision: Decision) -> bool:

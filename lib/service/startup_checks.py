@@ -174,8 +174,7 @@ class StartupChecks:
             by_name[pod.spec.scheduler_name].append(pod)
         warnings: list[str] = []
         for name, waiting in by_name.items():
-            ours = [other for other in self._scheduler_names if other != name]
-            near = get_close_matches(name, ours, n=1, cutoff=SIMILAR)
+            near = get_close_matches(name, self._scheduler_names, n=1, cutoff=SIMILAR)
             if near and name not in self._said:
                 from lib.scheduling.text import names, verb  # here, as few runs need it
 

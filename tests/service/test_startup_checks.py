@@ -5,18 +5,23 @@ import json
 import re
 import shlex
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from canned import canned
+from later import Later
 
 from lib.kube.api import Api
 from lib.kube.attempt import PendingResponse
 from lib.kube.election import LeaderElection
 from lib.kube.resources import LOAD, NEEDS
 from lib.service.rights import AT_ONCE, Right, needed_rights, rules_for
-from lib.service.startup_checks import StartupChecks
+from lib.service.startup_checks import LOOK_AGAIN, StartupChecks
 from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.process import ROOT
@@ -33,6 +38,98 @@ REAL = pytest.mark.parametrize("servers", ["real"], indirect=True)
 def one_node(cluster: Cluster) -> Cluster:
     cluster.add_node("n1")
     return cluster
+
+
+class Checks:
+    """The checks of a poller, beside a server without any validation."""
+
+    def __init__(self, objects: dict[str, list[Any]], caplog: pytest.LogCaptureFixture, **more: Any) -> None:
+        self.objects, self.machine, self._caplog = objects, Later(), caplog
+        self._more = {"scheduler_names": ["my-scheduler"], "namespaces": [], "rights": [], **more}
+        self.missing_namespaces: list[str] = []
+        self.reads: list[str] = []
+
+    @contextmanager
+    def running(self, *forbidden: str) -> Iterator[Callable[[], list[str]]]:
+        """Polls that succeed; each returns what is warned of after it."""
+        with canned(self.objects) as server, Api(server.url, threading.Event(), system=self.machine) as api:
+            server.forbidden, self.reads = {*forbidden}, server.reads
+            checks = StartupChecks(api, report=Report(dry_run=False, explain=None), **self._more)
+
+            def poll() -> list[str]:
+                self._caplog.clear()
+                checks.after_poll(patience=60)
+                self.missing_namespaces = checks.missing_namespaces
+                return self._caplog.messages
+
+            yield poll
+
+
+def test_a_served_namespace_that_does_not_exist_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    objects = {"namespaces": [{"metadata": {"name": "there"}}]}
+    checks = Checks(objects, caplog, namespaces=["there", "nosuch"])
+    with checks.running() as poll:
+        assert poll() == ["--namespace: namespace nosuch not found"]
+        assert checks.missing_namespaces == ["nosuch"]
+        assert poll() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "holder", "election", "is_said"),
+    [
+        ("default-scheduler", "control-plane_1", None, True),
+        ("default-scheduler", "", None, False),
+        ("my-scheduler", "control-plane_1", None, False),
+        ("default-scheduler", "control-plane_1", LeaderElection(), True),
+        (  # they take turns
+            *("default-scheduler", "control-plane_1"),
+            *(LeaderElection(resource_name="kube-scheduler", resource_namespace="kube-system"), False),
+        ),
+    ],
+)
+def test_two_schedulers_of_one_name_are_warned_of(
+    name: str,
+    holder: str,
+    election: LeaderElection | None,
+    is_said: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = {"name": "kube-scheduler", "namespace": "kube-system"}
+    objects = {"leases": [{"metadata": names, "spec": {"holderIdentity": holder}}]}
+    with Checks(objects, caplog, scheduler_names=[name], election=election).running() as poll:
+        said = poll()
+        assert [each.partition(":")[0] for each in said] == [
+            "kube-scheduler schedules the pods of default-scheduler, too"
+        ] * is_said
+        assert all(holder in each for each in said)
+
+
+def waiting(name: str, scheduler: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"schedulerName": scheduler}}
+
+
+def test_a_name_like_ours_is_warned_of_once_and_new_ones_are_looked_for_now_and_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pods = [waiting("a", "my-shceduler"), waiting("b", "volcano")]
+    checks = Checks({"pods": pods}, caplog, scheduler_names=["my-scheduler", "your-scheduler"])
+    said = "default/{} waits for a scheduler named {}; this one is {}: is that a misspelling?"
+    with checks.running() as poll:
+        assert poll() == [said.format("a", "my-shceduler", "my-scheduler")]
+        pods += waiting("d", "yuor-scheduler"), waiting("e", "my-shceduler")
+        assert poll() == []
+        checks.machine.seconds += LOOK_AGAIN
+        assert poll() == [said.format("d", "yuor-scheduler", "your-scheduler")]
+    for name in ("my-scheduler", "your-scheduler", "default-scheduler"):  # whose pods need no such look
+        assert all(f",spec.schedulerName!={name}" in path for path in checks.reads)
+
+
+def test_a_check_that_may_not_be_made_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    checks = Checks({}, caplog, namespaces=["hidden", "nosuch"])
+    paths = "/api/v1/namespaces/hidden", "/api/v1/namespaces/hidden/pods"
+    with checks.running(*paths) as poll:
+        assert poll() == ["--namespace: namespace nosuch not found"]
+        assert poll() == []
 
 
 @EMBEDDED
@@ -223,6 +320,14 @@ def test_what_is_checked_is_what_the_deployment_grants() -> None:
     needs = [each for each in NEEDS if each is not LOAD]
     rights = needed_rights((), needs, writes=True, watch=True, election=election)
     assert {(each.verb, each.resource, each.group, each.name) for each in rights} == granted
+
+
+def test_a_right_to_one_object_becomes_a_rule_in_its_namespace() -> None:
+    lease = Right("get", "leases", "coordination.k8s.io", "kube-system", "poller")
+    rule = '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get"]'
+    assert rules_for([lease, lease._replace(name="")]) == {
+        "kube-system": [f'{rule}, resourceNames: ["poller"]}}', f"{rule}}}"]
+    }
 
 
 def test_rights_to_one_resource_become_one_rule() -> None:

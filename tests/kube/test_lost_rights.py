@@ -206,3 +206,15 @@ def test_labels_of_namespaces_that_may_not_be_read_for_a_moment_are_not_done_wit
         server.forbidden.clear()
         machine.seconds += ASK_AGAIN
         assert found() == {"ours", "theirs"}
+
+
+def test_of_the_served_namespaces_those_have_labels_that_are_there_and_may_be_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with canned(OBJECTS) as server, Api(server.url, threading.Event()) as api:
+        server.forbidden = {NAMESPACES.path, f"{NAMESPACES.path}/theirs"}
+        listers = Listers(api, ["ours", "theirs", "nosuch"])
+        listers.begin({NAMESPACE_LABELS: [ALL]})
+        listers.wait(inf)
+        assert [each.metadata.name for each in listers.of(NAMESPACE_LABELS, ALL).items] == ["ours"]
+    assert "going on without the labels of namespace theirs: " in caplog.text

@@ -222,6 +222,24 @@ def test_a_pod_that_cannot_preempt_does_not_fail_because_budgets_could_not_be_re
         assert (found.budgets, found.budgets_error) == (None, "")
 
 
+@pytest.mark.parametrize(
+    ("controller", "is_asked_for"),
+    [
+        (CONTROLLER._replace(name="nosuch"), True),
+        (CONTROLLER._replace(name="a//b"), False),  # no object can have this name
+        (CONTROLLER._replace(api_version="example.com/v1", kind="Widget"), False),
+    ],
+    ids=["not there", "a name that can't be", "another kind"],
+)
+def test_a_pod_whose_controller_has_no_selector_waits_for_none(
+    controller: ControllerRef, is_asked_for: bool
+) -> None:
+    with canned(OBJECTS) as server:
+        found = Asks(server).ask((resources.CONTROLLERS, controller))
+    assert (found.workloads.selectors, found.errors, found.pending) == ({}, {}, {})
+    assert bool(server.reads) == is_asked_for
+
+
 @pytest.mark.parametrize("forbidden", [False, True])
 def test_the_metrics_of_nodes_are_read_again_after_a_while_though_they_could_not_be(
     forbidden: bool,

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from canned import canned
-from later import Later
 
 from lib.kube.api import Api
 from lib.kube.attempt import PendingResponse
@@ -25,8 +23,10 @@ from lib.service.startup_checks import LOOK_AGAIN, StartupChecks
 from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.process import ROOT
+from tests.canned import canned
 from tests.cluster import Cluster
 from tests.faults import ALWAYS, Effect, Fault, answer, change_json, faulty, hold, refuse
+from tests.later import Later
 
 UNREADY = "[+]ping ok\n[+]log ok\n[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\n"
 

@@ -216,5 +216,6 @@ def test_of_the_served_namespaces_those_have_labels_that_are_there_and_may_be_re
         listers = Listers(api, ["ours", "theirs", "nosuch"])
         listers.begin({NAMESPACE_LABELS: [ALL]})
         listers.wait(inf)
-        assert [each.metadata.name for each in listers.of(NAMESPACE_LABELS, ALL).items] == ["ours"]
+        found: Any = listers.of(NAMESPACE_LABELS, ALL)
+        assert [each.metadata.name for each in found.items] == ["ours"]
     assert "going on without the labels of namespace theirs: " in caplog.text

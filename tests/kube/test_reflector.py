@@ -6,9 +6,10 @@ from queue import Queue
 from typing import Any
 
 import pytest
-from faults import Fault, answer, faulty
+from faults import ALWAYS, Fault, answer, faulty
 
 from lib.kube.api import Api
+from lib.kube.changes import Change
 from lib.kube.errors import AnswerError, ApiError, ServerError
 from lib.kube.objects import Node
 from lib.kube.reflector import Reflector, WatchLine
@@ -30,6 +31,10 @@ def error(code: int) -> str:
     return json.dumps({"type": "ERROR", "object": status})
 
 
+LISTED = answer(
+    200,
+    json.dumps({"kind": "NodeList", "metadata": {"resourceVersion": "5"}, "items": [node("n1", "1")]}),
+)
 BAD = {"spec": 5}
 
 
@@ -66,9 +71,8 @@ BAD = {"spec": 5}
 def test_what_a_watch_tells_and_where_the_next_one_begins(
     lines: list[str], told: list[str], unreadable: str, version: str, trouble: type[ApiError] | None
 ) -> None:
-    listed = {"kind": "NodeList", "metadata": {"resourceVersion": "5"}, "items": [node("n1", "1")]}
     faults = (
-        Fault("GET", r"nodes\?limit", answer(200, json.dumps(listed))),
+        Fault("GET", r"nodes\?limit", LISTED),
         Fault("GET", "watch=1", answer(200, "".join(f"{line}\n" for line in lines))),
     )
     queue = Queue[WatchLine]()
@@ -77,11 +81,31 @@ def test_what_a_watch_tells_and_where_the_next_one_begins(
         assert [str(change.object) for change in reflector.list()] == ["n1"]
         reflector.open()
         assert reflector.pause is None
-        changes, line = [], b""
+        changes: list[Change[Node]] = []
+        line: object = b""
         while isinstance(line, bytes):
-            _, watch, line = queue.get(timeout=30)  # type: ignore[assignment]
+            _, watch, line = queue.get(timeout=30)
             changes += reflector.handle_event(watch, line)
     assert [f"{change.kind.name} {change.object}" for change in changes] == told
     assert (" ".join(reflector.unreadable), reflector.version) == (unreadable, version)
     assert type(reflector.trouble) is (trouble or type(None))
     assert reflector.pause is not None
+
+
+@pytest.mark.parametrize(("code", "lists"), [(410, 2), (200, 1)], ids=["too old", "known"])
+def test_a_watch_from_a_version_that_is_too_old_is_opened_after_a_new_list(code: int, lists: int) -> None:
+    status = json.dumps({"kind": "Status", "status": "Failure", "code": code, "message": "too old"})
+    faults = (
+        Fault("GET", r"nodes\?limit", LISTED, ALWAYS),
+        Fault("GET", "watch=1", answer(code, status if code == 410 else "")),
+        Fault("GET", "watch=1", answer(200), ALWAYS),
+    )
+    queue = Queue[WatchLine]()
+    with faulty("http://127.0.0.1:9", *faults) as between, Api(between.url, threading.Event()) as api:
+        reflector = Reflector[Node](api, NODES, NODES.path, one_store(), queue)
+        assert reflector.pause == 0.0
+        reflector.resume(reflector.list)
+        reflector.suspend()
+        assert reflector.version == "5"
+        queue.get(timeout=30)
+    assert len([path for _, path in between.requests if "limit=" in path]) == lists

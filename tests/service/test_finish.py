@@ -279,6 +279,18 @@ def test_a_doubtful_pod_is_looked_up_before_it_is_tried_again(
         assert poll(loop, [], complete=False) == ["look_up"]
 
 
+def test_what_a_look_up_finds_and_cannot_be_applied_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(_: object) -> None:
+        raise KeyError("what")
+
+    loop = Loop()
+    loop.fails()
+    loop.finish(Result.DOUBTFUL)
+    monkeypatch.setattr(loop.cache, "apply", breaks)
+    loop.finish(Result.FOUND, now=placed("n1"))
+    assert "not_processed" in loop.said
+
+
 @pytest.mark.parametrize("phase", ["ACTIVE", "OUT"])
 def test_what_a_late_look_up_finds_of_a_pod_that_has_moved_on_changes_nothing(phase: str) -> None:
     loop = Loop()

@@ -349,12 +349,14 @@ CASES = [
     Case(
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
         "by another pod",
-        a_pod("p", **using("data")),
+        a_pod("p", **using("data", "shared")),
         ["claim default/data is for one pod alone, and default/owner has it"],
         [
             a_claim("data", "pv", accessModes=["ReadWriteOncePod"]),
-            a_volume("pv"),
-            a_pod("owner", on="n1", **using("data")),
+            a_claim("shared", "pv2", accessModes=["ReadWriteMany"]),
+            *(a_volume("pv"), a_volume("pv2")),
+            a_pod("owner", on="n1", **using("data", "shared")),
+            a_pod("other", on="n1", metadata={"namespace": "other"}, **using("data")),
         ],
     ),
     Case(

@@ -11,7 +11,7 @@ from questions_harness import a_claim, a_node, a_pod, a_volume, ask_why, using
 from test_words import required
 
 from lib.kube.devices import AllocatedDeviceStatus, DeviceClass, ResourceClaim, ResourceSlice
-from lib.kube.objects import NodeSelector, Object, Pod
+from lib.kube.objects import NodeSelector, NodeSelectorTerm, Object, Pod, Requirement
 from lib.kube.storage import (
     SELECTED_NODE,
     CSIDriver,
@@ -221,7 +221,7 @@ def test_a_reason_has_its_numbers(pod: Pod, objects: list[Object], said: list[st
     assert answer.details["n1"] == said
 
 
-OLD = {"claimRef": {"namespace": "default", "name": "old", "uid": "x"}}
+OLD: Any = {"claimRef": {"namespace": "default", "name": "old", "uid": "x"}}
 KEPT = {"namespace": "default", "name": "data"}
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 A_LABEL = {"selector": {"matchLabels": {"disk": "ssd"}}}
@@ -518,8 +518,8 @@ def test_devices_that_a_claim_has_elsewhere_are_said_to_be_there() -> None:
     kind, _, *slices = device_objects([], A_DEVICE)
     claim = holder_of("a", "c")
     assert claim.status.allocation
-    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["other"]}]}
-    claim.status.allocation.node_selector = read(NodeSelector, {"nodeSelectorTerms": [term]})
+    term = NodeSelectorTerm((Requirement("zone", "In", ("other",)),))
+    claim.status.allocation.node_selector = NodeSelector((term,))
     answer = ask_why(USES_C, [a_node("n1"), kind, claim, *slices])
     assert answer.details["n1"] == ["the devices of claim default/c can't be used there"]
 

@@ -10,7 +10,7 @@ from lib.scheduling.devices.pools import Pool, Pools
 from lib.scheduling.node_info import NodeInfo
 
 N1 = NodeInfo(node("n1", {"zone": "a"}))
-COUNTERS = {"sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}]}
+COUNTERS: Any = {"sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}]}
 TAKES = {"consumesCounters": [{"counterSet": "gpu", "counters": {"memory": {"value": "4Gi"}}}]}
 
 

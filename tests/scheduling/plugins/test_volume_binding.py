@@ -358,8 +358,8 @@ def bound_to(volume_name: str = "", **annotations: str) -> PersistentVolumeClaim
 
 def given_to(uid: str | None, on: str = "n1") -> PersistentVolume:
     """The volume as the API server shows it later. uid: of its claim, if it has one."""
-    kept_for = {"namespace": "default", "name": "data", "uid": uid}
-    found = volume("disk", on=on, **({} if uid is None else {"claimRef": kept_for}))
+    kept_for: Any = {"namespace": "default", "name": "data", "uid": uid}
+    found = volume("disk", on=on, claimRef=None if uid is None else kept_for)
     found.metadata.resource_version = "5"
     return found
 

@@ -33,7 +33,7 @@ class TaintTolerationExplainer:
             yield f"taint {taint_text(taint)} is not tolerated"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
-        """Tolerate a taint. It isn't one of a node's condition, or of a control plane beside other nodes."""
+        """Tolerate a taint, but none of a node's condition, and no control plane's if there are workers."""
         workers = any(
             not any(taint.key in CONTROL_PLANE for taint in node.taints) for node in cache.node_list
         )

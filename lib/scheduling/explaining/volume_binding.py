@@ -28,7 +28,7 @@ from lib.scheduling.volumes.binder import (
     BinderError,
     is_delayed,
     largest_volumes,
-    nodes_in_reach_of,
+    required_nodes_on,
 )
 from lib.scheduling.volumes.claims import existing_claims
 from lib.scheduling.volumes.matching import allows, reaches
@@ -60,7 +60,7 @@ class VolumeBindingExplainer:
 
 def _why_out_of_reach(what: str, volume: PersistentVolume, node: NodeInfo, storage: Storage) -> Iterator[str]:
     try:
-        required = nodes_in_reach_of(volume, node, storage)
+        required = required_nodes_on(volume, node, storage)
     except BinderError as error:
         yield f"{what}: {error}"
         return

@@ -246,10 +246,10 @@ def _check_reaches(volume: PersistentVolume, node: NodeInfo, storage: Storage) -
 
 
 def _is_in_reach(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> bool:
-    return reaches(nodes_in_reach_of(volume, node, storage), node.labels)
+    return reaches(required_nodes_on(volume, node, storage), node.labels)
 
 
-def nodes_in_reach_of(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> NodeSelector | None:
+def required_nodes_on(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> NodeSelector | None:
     """The nodes that can reach a volume, as it is on this one; None for all.
 
     If the volume's in-tree plugin is migrated on the node, it is a CSI volume there. BinderError when it

@@ -96,6 +96,12 @@ def test_from_where_devices_that_a_claim_has_can_be_used(status: Any, fit: str) 
     assert fitting(PLUGIN, WEB, cluster(claim(status))) == fit
 
 
+def test_a_claim_that_has_devices_needs_its_class_no_more() -> None:
+    cache = cluster(claim(given()))
+    cache.devices.delete(cache.devices.classes["gpu"])
+    assert fitting(PLUGIN, WEB, cache) == "n1 n2"
+
+
 def held(cache: Cache, web: Any = WEB) -> CycleState:
     """What is known of a pod for which n1 was picked."""
     state: CycleState = {}

@@ -50,10 +50,11 @@ def items_of(ranges: Iterable[LimitRange], namespace: str) -> list[LimitRangeIte
 def set_defaults(resources: Json, items: Iterable[LimitRangeItem]) -> None:
     """Add the limits and requests that a container doesn't name: its namespace's, else its limits.
 
+    resources: the container's `limits` and `requests`; both are there.
     A limit range in a manifest needn't name all defaults: SetDefaults_LimitRangeItem in
     pkg/apis/core/v1/defaults.go.
     """
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    limits, requests = resources["limits"], resources["requests"]
     default_limits, default_requests = dict[str, Quantity](), dict[str, Quantity]()
     for item in items:
         if item.type == "Container":

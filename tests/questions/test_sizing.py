@@ -10,6 +10,9 @@ from cluster import Cluster, eventually
 from poller_process import run_poller
 from questions_harness import Run
 
+from lib.questions.sizing.node_types import node_types
+from lib.scheduling.resources import amounts
+
 Json = dict[str, Any]
 
 ZONE = "topology.kubernetes.io/zone"
@@ -264,3 +267,13 @@ def test_pods_that_wait_need_more_nodes_and_so_do_the_pods_of_daemon_sets_there(
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"kind": "List", "items": [n1, agent, gated, *waiting]}))
     assert poller("size", "--from", str(file), *types, "-o", "json").json["nodes"] == nodes
+
+
+def test_pods_may_use_a_share_of_the_cpu_and_memory_of_a_node_and_all_else() -> None:
+    told = "m5=cpu:4,memory:16Gi,pods:58,example.com/gpu:3,zones:a/b"
+    (node_type,) = node_types([told], 0.5)
+    nodes = [new.node for new in node_type.make(3)]
+    assert [node.metadata.labels[ZONE] for node in nodes] == ["a", "b", "a"]
+    assert [amounts(node.status.allocatable) for node in nodes] == [
+        {"cpu": 2000, "memory": 8 << 30, "pods": 58, "example.com/gpu": 3}
+    ] * 3

@@ -102,8 +102,8 @@ def like_nodes(snapshot: Snapshot, utilization: float) -> list[NodeType]:
 def _told(text: str, where: str) -> _Told:
     told = _Told()
     for part in text.split(","):
-        key, colon, value = part.partition(":")
-        if not colon or not value:
+        key, _, value = part.partition(":")
+        if not value:
             raise CommandLineError(f"{where}: {part!r} is not of the form KEY:VALUE, such as cpu:4")
         if key == "price":
             told.price = _price(value, where)

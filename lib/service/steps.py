@@ -345,7 +345,7 @@ class Poller:
         with self.shutdown.interruptible():
             try:
                 decisions = self._decide(pods)
-                preempts = any(decision.preempted for decision in decisions)
+                preempts = any(decision.nominated for decision in decisions)
                 if preempts and (victims := self._victims_on_their_way(decisions)):
                     self._try_in_a_moment(decisions, victims)
                     return []

@@ -265,7 +265,7 @@ class Metrics(Observer):
         if decision.outcome == Outcome.SCHEDULED and not self._held:
             return
         uid = decision.pod.metadata.uid
-        if decision.preempted:
+        if decision.nominated and decision.preempted:
             self._victims.observe(len(decision.preempted))
         if decision.outcome == Outcome.WAITING:
             self._held.setdefault(uid, decision.ended)

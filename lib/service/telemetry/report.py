@@ -147,7 +147,7 @@ class Report:
         self.observer.decided(decision)
         if log.isEnabledFor(logging.DEBUG):
             _tell_each_node(decision)
-        if decision.preempted:
+        if decision.nominated and decision.preempted:
             where = {**of_attempt(decision), "node": decision.nominated}
             log.info("%s %s", decision.pod, self._preempting(decision), extra=where)
             self.done["would be preempted" if self._dry_run else "preempted"] += len(decision.preempted)

@@ -260,7 +260,9 @@ def test_a_pod_that_may_be_bound_is_looked_up_beside_the_loop(answer: Any, resul
 def test_a_claim_that_may_be_reserved_is_looked_up_if_its_pod_is_not_bound(bound: bool) -> None:
     """No watch has shown yet that the pod's devices were given to it."""
     loop = Loop({GET: [web("n1" if bound else "")], CLAIM_GET: [claim("gpu-0", "web", resourceVersion="2")]})
-    loop.cache.devices.reserve(claim("gpu-0", "web"))
+    has = claim("gpu-0", "web").status.allocation
+    assert has
+    loop.cache.devices.reserve("gpu", has)
     loop.cache.assume(web(), "n1")
     life = loop.lives.of(web())
     life.decision = structs.replace(scheduled(), writes=(ReserveClaim(claim(), web(), "n1"),))

@@ -83,7 +83,7 @@ def read_all(
 def body_of(answer: httpx.Response) -> Iterator[bytes]:
     """The body as it comes, piece by piece, uncompressed."""
     # httpx's decoders would take a fifth of a small request's time, and small answers aren't compressed.
-    packed = [value for name, value in answer.headers.raw if name.lower() == b"content-encoding"]
+    packed = [value.lower() for name, value in answer.headers.raw if name.lower() == b"content-encoding"]
     if not packed:
         return iter(cast(httpx.SyncByteStream, answer.stream))
     if packed != [b"gzip"]:  # compressed several times, a few bytes could fill the memory

@@ -212,7 +212,8 @@ class RollingOut:
 
     def _share(self, limits: Json, name: str, whole: int, rounded: Callable[[float], int]) -> int:
         """A number, or a percentage of the pods. QuestionError if it is neither."""
-        text = str(limits.get(name, "25%"))
+        given = limits.get(name)  # null is the default, too
+        text = "25%" if given is None else str(given)
         if not text.removesuffix("%").isdecimal():
             raise QuestionError(f"{self._workload}: {name} {text!r} is neither a number nor a percentage")
         return rounded(whole * int(text[:-1]) / 100) if text.endswith("%") else int(text)

@@ -41,9 +41,11 @@ def steps(found: Json) -> list[tuple[int, int, int]]:
     return [(len(each["added"]), len(each["removed"]), len(each["waiting"])) for each in rollout["steps"]]
 
 
-def test_a_rolling_update_surges_and_ends(poller: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limits", [{}, {"maxSurge": None, "maxUnavailable": None}], ids=["none", "null"])
+def test_a_rolling_update_surges_and_ends(poller: Run, tmp_path: Path, limits: Json) -> None:
     """4 pods, 25% of each: one more at a time, and at most one fewer, as the Deployment controller does."""
-    found = tried(poller, tmp_path, deployment(4, "1"), a_node("n1", "5"), *old(4))
+    manifest = deployment(4, "1", strategy={"rollingUpdate": limits})
+    found = tried(poller, tmp_path, manifest, a_node("n1", "5"), *old(4))
     assert (found["answer"], found["rollouts"][0]["stuck"]) == ("yes", False)
     assert steps(found) == [(1, 2, 0), (2, 2, 0), (1, 0, 0)]
     assert "its rollout replaces them in 3 steps" in found["in words"]

@@ -78,8 +78,15 @@ class Feasibility:
         return None if self._rejections(attempt, node)[0] else node
 
     def _search(self, attempt: SchedulingAttempt) -> NodeSlice:
-        """Run the filters until enough nodes are found. The search begins where the last one ended."""
-        cache = attempt.cache
+        """Run the filters until enough nodes are found. The search begins where the last one ended.
+
+        If a pod that is alike fits nowhere, and nothing has changed since, this pod has its rejections.
+        """
+        cache, results = attempt.cache, attempt.results
+        as_alike = ALIKE in attempt.state and not (attempt.allowed_nodes or attempt.nominated)
+        if as_alike and results.nowhere is not None:
+            attempt.rejected = results.nowhere
+            return NodeSlice(cache, ())
         indexes: Sequence[int] = range(len(cache.node_list))
         if attempt.allowed_nodes:
             indexes = attempt.reject_not_allowed()
@@ -89,7 +96,7 @@ class Feasibility:
             attempt.allowed_nodes or self._not_kept_filters - attempt.skipped or attempt.nominated
         ):  # only results that are kept count
             run = NodeSlice(cache, range(start, start + enough))
-            if attempt.results.rejections(run).count(None) == enough:
+            if results.rejections(run).count(None) == enough:
                 self._next_start = start + enough
                 return run
 
@@ -106,6 +113,8 @@ class Feasibility:
             by_name = zip(some.pick(cache.node_names), rejections, strict=True)
             attempt.rejected.update({name: why for name, why in by_name if why})
         self._next_start = start + looked_at
+        if as_alike and not feasible:
+            results.nowhere = attempt.rejected
         return NodeSlice(cache, feasible)
 
     def _rejections(self, attempt: SchedulingAttempt, nodes: NodeSlice) -> list[Rejection | None]:

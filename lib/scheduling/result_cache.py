@@ -8,7 +8,7 @@ Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/batch.go, which r
 here, the results of each plugin are kept.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, MutableMapping, Sequence
 from reprlib import repr as short
 
 from lib.kube.objects import Pod
@@ -125,6 +125,8 @@ class PluginResults(Follower):
         """The plugins that score these pods. None until PreScore was run."""
         self._again: list[tuple[int, bool]] = []
         """The nodes whose results were dropped, each with whether it had a total."""
+        self.nowhere: MutableMapping[str, Rejection] | None = None
+        """By node, why such a pod doesn't fit there, if one was found to fit nowhere; None after a change."""
 
     def rejections(self, nodes: NodeSlice) -> list[Rejection | None]:
         """The rejections of these nodes. Runs the filters for the nodes whose result isn't known."""
@@ -202,6 +204,7 @@ class PluginResults(Follower):
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Drop the results of nodes that have changed; by their pods, only if the results depend on these."""
+        self.nowhere = None
         if self._group.depends_on == DependsOn.NODES:
             changes = [change for change in changes if change[1] is None]  # no pod came or went
             if not changes:

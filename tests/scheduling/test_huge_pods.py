@@ -4,6 +4,7 @@ The work is counted, not timed: the instructions that Python runs for each toler
 times how many of them an object of 1.5 MB can have.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -45,11 +46,13 @@ def work(do: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what it would finalize meanwhile may be of another test
     sys.settrace(trace)
     try:
         do()
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 

@@ -16,6 +16,7 @@ from objects import node, read
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision
 from lib.scheduling.extender import Extender
 from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, implements
@@ -310,6 +311,24 @@ def test_pods_all_different_are_told_of_each_other() -> None:
         if i % 5 == 4:
             shared.does(i, "delete", i)
             alone.does(i, "delete", i)
+
+
+def test_pods_alike_fit_nowhere_alike_until_something_changes() -> None:
+    cluster, scheduler = Cache([node(f"n{i}") for i in range(3)]), Scheduler(default_profile(""), Random(1))
+
+    def decide(i: int, cpu: str = "3") -> Decision:
+        return scheduler.schedule_one(a_pod(i, {"sort": {}, "cpu": cpu, "port": 0, "app": "web"}), cluster)
+
+    placed = [decide(i) for i in range(3)]
+    first, second = decide(3), decide(4)
+    assert first.rejected.keys() == {"n0", "n1", "n2"}
+    assert second.rejected is first.rejected  # nothing was searched again
+    assert second.message == first.message
+    assert second.message.startswith("0/3 nodes are available: 3 Insufficient cpu.")
+    assert decide(5, "1").node_name  # it isn't alike
+    cluster.forget(placed[1].pod)
+    assert decide(6).node_name == placed[1].node_name
+    assert not decide(7).node_name
 
 
 def test_in_short_a_decision_says_the_same_of_the_pick() -> None:

@@ -37,6 +37,9 @@ to follow them would take longer than to find a value anew, and they hold pods t
 MAX_KEPT = 1000
 """At most so many values are kept; the least recently used are dropped."""
 
+PREEMPTED = "DisruptionTarget", "True", "PreemptionByScheduler"
+"""The type, status and reason of the condition that kube-scheduler writes on the pods that it preempts."""
+
 T = TypeVar("T")
 
 
@@ -329,7 +332,7 @@ class Cache:
         if pod_key(pod) in self.lives.leaving:
             return True
         return pod.metadata.deletion_timestamp is not None and any(
-            condition.type == "DisruptionTarget" and condition.reason == "PreemptionByScheduler"
+            (condition.type, condition.status, condition.reason) == PREEMPTED
             for condition in pod.status.conditions
         )
 

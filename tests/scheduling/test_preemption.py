@@ -59,17 +59,19 @@ def a(
     status: dict[str, Any] = {} if at is None else {"startTime": f"2026-01-01T00:{at:02}:00Z"}
     if leaving:
         metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z"
-    if leaving == SCHEDULER:
+    if leaving in (SCHEDULER, LATER_A_USER):
+        is_true = "True" if leaving == SCHEDULER else "False"
         status["conditions"] = [
-            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+            {"type": "DisruptionTarget", "status": is_true, "reason": "PreemptionByScheduler"}
         ]
     body = {"priority": priority, "containers": [container], **spec}
     made: Pod = read(Pod, {"metadata": metadata, "spec": body, "status": status})
     return made
 
 
-SCHEDULER, USER = "scheduler", "user"
-"""Who deletes pods: the scheduler says why in a condition."""
+SCHEDULER, USER, LATER_A_USER = "scheduler", "user", "later a user"
+"""Who deletes pods. The scheduler says why in a condition, which is no longer true if only a user deletes the
+pod later."""
 
 
 def new(cpu: str = "4", priority: int = 10, name: str = "new", **more: Any) -> Pod:
@@ -417,6 +419,9 @@ PLACES_KEPT = [
          nominated=((new("2"), "n1"),)),
     Case("nor is what somebody else deletes",
          [on("n1", a("x", 1, "2", leaving=USER), a("y", 1, "2"))], new(), "n1", {"x", "y"},
+         nominated=((new(), "n1"),)),
+    Case("nor is what somebody else deletes after the scheduler did not",
+         [on("n1", a("x", 1, "2", leaving=LATER_A_USER), a("y", 1, "2"))], new(), "n1", {"x", "y"},
          nominated=((new(), "n1"),)),
     Case("a pod does not wait for a node that has become impossible",
          [on("n1", a("x", 1, "4", leaving=SCHEDULER), unschedulable=True), on("n2", a("y", 5, "4"))],

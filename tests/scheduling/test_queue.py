@@ -12,7 +12,7 @@ from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod, PodCondition, with_parts
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import BackoffSettings, Phase
-from lib.scheduling.queue import MAX_POPPED, SchedulingQueue
+from lib.scheduling.queue import HELD_PAUSE, MAX_POPPED, SchedulingQueue
 from lib.scheduling.status import Status, unschedulable
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,6 +43,10 @@ def deleted(each: Any) -> AnyChange:
 
 def modified(before: Any, after: Any) -> AnyChange:
     return Change(Kind.MODIFIED, after, before)
+
+
+def ending(pod: Pod) -> Pod:
+    return with_parts(pod, metadata={"deletion_timestamp": NOW})
 
 
 def queue(*pods: Pod, **times: float) -> SchedulingQueue:
@@ -177,6 +181,7 @@ def test_a_pod_is_tried_at_once_when_all_its_victims_have_left() -> None:
     pods.requeue(UID, FIT, "", now=10)
     pods.await_victims(UID, victims)
     pods.apply(deleted(victims[0]), now=10.1)
+    pods.apply(modified(victims[1], ending(victims[1])), now=10.2)
     assert ready(pods, 10.2) == []
     pods.apply(deleted(victims[1]), now=10.3)
     assert ready(pods, 10.3) == ["web"]
@@ -397,6 +402,20 @@ def test_a_pod_that_loses_its_nomination_is_tried_again_unless_it_has_another(
     assert ready(pods, 50) == tried
 
 
+@pytest.mark.parametrize(("priority", "tried"), [(9, ["web"]), (10, ["web"]), (11, [])])
+def test_when_a_nominated_pod_has_gone_others_may_use_the_room_that_was_kept_for_it(
+    priority: int, tried: list[str]
+) -> None:
+    """Room is kept only from pods whose priority isn't higher (hasNominatedNodeNameChanged)."""
+    nominated = waiting("nominated", priority=10)
+    nominated.status.nominated_node_name = "n1"
+    pods = queue(nominated, waiting("web", priority=priority))
+    for uid in ("uid-of-nominated", UID):
+        pods.requeue(uid, FIT, "", now=0)
+    pods.apply(deleted(nominated), now=50)
+    assert ready(pods, 50) == tried
+
+
 def test_no_record_is_kept_of_a_pod_that_has_gone() -> None:
     pods, gone = queue(), waiting("web")
     gone.status.nominated_node_name = "n1"
@@ -451,6 +470,16 @@ def test_what_change_of_the_pod_itself_could_help(plugin: str, spec: Any, change
     pods.requeue(UID, {plugin}, "", now=0)
     pods.apply(modified(before, now), now=50)
     assert (ready(pods, 50) == ["web"]) is helps
+
+
+def test_of_pods_that_were_alike_the_one_that_is_changed_is_helped_by_something_else() -> None:
+    ssd, hdd = {"nodeSelector": {"disk": "ssd"}}, {"nodeSelector": {"disk": "hdd"}}
+    pods = queue(waiting("other", **ssd), waiting("web", **ssd))
+    for uid in ("uid-of-other", UID):
+        pods.requeue(uid, {"NodeAffinity"}, "", now=0)
+    pods.apply(modified(waiting("web", **ssd), waiting("web", **hdd)), now=50)
+    pods.apply(added(node("n1", labels={"disk": "hdd"})), now=50)
+    assert ready(pods, 50) == ["web"]
 
 
 @pytest.mark.parametrize(
@@ -547,6 +576,16 @@ def test_a_pod_whose_node_is_held_is_not_tried() -> None:
     pods.requeue(UID, {"NodeNumber"}, "rejected", now=1000)
     pods.apply(added(node("n1")), now=1005)
     assert ready(pods, 1005) == ["web"]
+
+
+def test_the_next_pod_that_is_held_is_asked_about_after_a_pause() -> None:
+    """With thousands of held pods, some are always due. So without the pause, the loop would never wait."""
+    pods = queue(waiting("web"))
+    pods.lives.move(pods.lives.of(waiting("web")), Phase.ASSUMED)
+    pods.lives.hold(UID, "waits")
+    assert [each.metadata.name for each in pods.held(10)] == ["web"]
+    pods.lives.renew(pods.lives.of(waiting("web")))
+    assert pods.next_in(10) == pytest.approx(HELD_PAUSE)
 
 
 def test_the_oldest_is_shown_with_its_reason() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from objects import node, pod, read
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
@@ -26,6 +26,7 @@ def scheduler(seed: int = 1) -> Scheduler:
 
 GPU = [{"key": "gpu", "effect": "NoSchedule"}]
 SMALL = {"cpu": "100m"}
+DISK = {"disk": "ssd"}
 
 
 SAID_OF_CLAIMS = " no new claims to deallocate"
@@ -109,6 +110,23 @@ def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> N
 def waiting(name: str, priority: int) -> Pod:
     made: Pod = read(Pod, {"metadata": {"name": name, "uid": name}, "spec": {"priority": priority}})
     return made
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        node("n1", DISK, unschedulable=True),
+        node("n1", DISK, taints=GPU),
+        node("n1", DISK, has=SMALL),
+        node("n1"),
+    ],
+)
+def test_a_changed_node_is_another_one_for_pods_that_are_alike(changed: Node) -> None:
+    decider, cache = scheduler(), Cache([node("n1", DISK)], [])
+    first, second = (pod(name, {"cpu": "1"}, nodeSelector=DISK) for name in ("first", "second"))
+    assert decider.schedule_one(first, cache).node_name == "n1"
+    cache.apply(Change(Kind.MODIFIED, changed, node("n1", DISK)))
+    assert decider.schedule_one(second, cache).node_name == ""
 
 
 def test_the_highest_priority_goes_first_and_among_equals_the_one_that_came_first() -> None:

@@ -282,12 +282,14 @@ def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, enough:
     assert feasible_nodes_to_find(nodes, percentage) == enough
 
 
-def test_the_next_search_begins_where_the_last_one_ended() -> None:
-    decider = scheduler(percentage=50)
-    picture = cluster(*(f"n{i:03}" for i in range(250)))
-    looked_at = [sorted(decider.schedule_one(pod(f"p{i}"), picture).scores) for i in range(2)]
-    assert looked_at[0] == [f"n{i:03}" for i in range(125)]
-    assert looked_at[1] == [f"n{i:03}" for i in range(125, 250)]
+@pytest.mark.parametrize("asked_anew", [False, True])
+def test_the_next_search_begins_where_the_last_one_ended(asked_anew: bool) -> None:
+    """Whether a filter's results are kept for pods that are alike, or the filter is asked for each pod."""
+    decider = scheduler(*([Everything([])] if asked_anew else ()), percentage=40)
+    names = [f"n{i:03}" for i in range(250)]
+    picture = cluster(*names)
+    looked_at = [sorted(decider.schedule_one(pod(f"p{i}"), picture).scores) for i in range(3)]
+    assert looked_at == [names[:100], names[100:200], names[:50] + names[200:]]
 
 
 # --- waiting, and profiles ------------------------------------------------------------------------------

@@ -211,6 +211,8 @@ WHO_STAYS = [
          [on("n1", a("p1", 1), a("p4", 4), a("p2", 2), a("p3", 3))], new("2"), "n1", {"p1", "p2"}),
     Case("an important pod stays, though it alone would be enough",
          [on("n1", a("vip", 5, "2"), a("x", 1), a("y", 1))], new("2"), "n1", {"x", "y"}),
+    Case("where some room is free, a smaller pod is enough",
+         [on("n1", a("large", 5, "4")), on("n2", a("small", 1, "2"))], new("3"), "n2", {"small"}),
     Case("an important pod stays, though it is large",
          [on("n1", a("large", 5, "3"), a("small", 1))], new("1"), "n1", {"small"}),
     Case("where the important cannot stay, the less important still may",
@@ -533,6 +535,15 @@ def test_a_place_is_kept_from_pods_that_are_not_more_important(priority: int, pl
         assert decision.message == (
             f"0/1 nodes are available: 1 Insufficient cpu. {nowhere(1, f'1 {NO_VICTIMS}')}"
         )
+
+
+def test_what_does_not_fit_beside_a_nominated_pod_says_nothing_of_pods_that_are_not_alike() -> None:
+    """A pod affinity term is compared with pods of all nodes, so results of such pods aren't kept."""
+    cluster = picture([on("n1")], nominated=[(new("2", name="first"), "n1")])
+    apart = apart_from(HOSTNAME, app="db")
+    large, small = (new(cpu, 5, f"{cpu} cpu", affinity=apart) for cpu in "31")
+    scheduler = Scheduler(default_profile("my-scheduler"), Random(1))
+    assert [scheduler.schedule_one(each, cluster).node_name for each in (large, small)] == ["", "n1"]
 
 
 def test_a_place_is_kept_no_longer_than_it_is_wanted() -> None:

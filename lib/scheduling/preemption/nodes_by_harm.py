@@ -44,7 +44,7 @@ class NodesByHarm(OfEachNode[Harm | None]):
         """The nodes that have a pod of a lower priority, and their bounds; the lowest bound first."""
         return takewhile(lambda rank: rank[0].highest < priority, self._ranks)
 
-    def may_beat(self, best: Rank | None, i: int) -> bool:
-        """Whether the node with this index may be better than `best`; yes if there is no best one yet."""
+    def may_beat(self, best: Rank, i: int) -> bool:
+        """Whether the node with this index may be better than the best one so far."""
         bound = self.values[i]
-        return best is None or (bound is not None and (bound, i) < best)
+        return bound is not None and (bound, i) < best

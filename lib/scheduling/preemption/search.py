@@ -99,7 +99,7 @@ class VictimSearch:
                 break
             if (
                 better_only
-                and self._best
+                and self._best_rank
                 and not (self._by_harm.may_beat(self._best_rank, i) and self._may_be_best(i))
             ):
                 continue

@@ -292,6 +292,12 @@ def test_the_next_search_begins_where_the_last_one_ended(asked_anew: bool) -> No
     assert looked_at == [names[:100], names[100:200], names[:50] + names[200:]]
 
 
+def test_the_search_ends_when_enough_nodes_fit_however_many_were_rejected() -> None:
+    picture = cluster("n3", *(f"n{i:03}" for i in range(249)))
+    decision = scheduler(Everything([]), percentage=40).schedule_one(pod(), picture)
+    assert (decision.feasible, [*decision.rejected]) == (100, ["n3"])
+
+
 # --- waiting, and profiles ------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extenders import Extenders
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import BUDGETS_UNSEEN, LookedUp
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
@@ -510,6 +511,20 @@ def test_a_node_that_only_an_extender_refuses_needs_no_victim_and_is_no_candidat
     decision = scheduler.schedule_one(new("2"), cluster)
     assert (decision.nominated, names(decision.victims)) == (("n2", {"y"}) if yields else ("", set()))
     assert yields or decision.message.endswith(nowhere(2, f"2 {NO_VICTIMS}"))
+
+
+def test_the_least_harm_is_done_among_the_nodes_to_which_extenders_agree() -> None:
+    cluster = picture([on("n1", a("x", 5, "4")), on("n2", a("y", 1, "4")), on("n3", a("z", 9, "4"))])
+    profile = default_profile("my-scheduler", handle=Handle(extenders=RefusesN1()))
+    assert Scheduler(profile, Random(1)).schedule_one(new(), cluster).nominated == "n2"
+
+
+def test_where_one_pod_finds_no_victims_another_that_is_not_alike_may() -> None:
+    """A pod affinity term is compared with pods of all nodes, so results of such pods aren't kept."""
+    cluster = picture([on("n1", a("vip", 20, "2"), a("x", 1, "2"))])
+    large, small = (new(cpu, name=f"{cpu} cpu", affinity=apart_from(HOSTNAME, app="db")) for cpu in "32")
+    scheduler = Scheduler(default_profile("my-scheduler"), Random(1))
+    assert [scheduler.schedule_one(each, cluster).nominated for each in (large, small)] == ["", "n1"]
 
 
 def test_why_nobody_yields_stands_behind_why_the_pod_fits_nowhere() -> None:

@@ -6,6 +6,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
+import pytest
 from all_cases import some
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
@@ -19,7 +20,9 @@ from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims, LeastHarm
+from lib.scheduling.preemption.victims import NO_VICTIMS
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import Rejection
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NODES = 4
@@ -271,6 +274,38 @@ def test_nothing_is_kept_where_a_nominated_pod_has_volumes() -> None:
         wanted = HIGHEST | {"cpu": "1", "priority": 10, "profile": 0}
         found.append(side.schedules(f"new-{i}", wanted, nodeSelector={HOST: "n0"}, **uses(name))[1])
     assert found == ["", "n0"]
+
+
+PLAIN, ALSO_PLAIN, WITH_TERMS = (
+    a_pod("plain", HIGHEST),
+    a_pod("also", HIGHEST),
+    a_pod("apart", HIGHEST | {"spec": 3}),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_kept"),
+    [
+        ([], [], True),
+        ([PLAIN, ALSO_PLAIN], [PLAIN, ALSO_PLAIN], True),
+        ([PLAIN, ALSO_PLAIN], [PLAIN, a_pod("another", HIGHEST)], False),
+        ([PLAIN], [PLAIN, ALSO_PLAIN], False),
+        ([PLAIN, ALSO_PLAIN], [PLAIN], False),
+        ([PLAIN, WITH_TERMS], [PLAIN, WITH_TERMS], False),
+    ],
+)
+def test_victims_are_kept_while_the_same_pods_are_nominated_none_of_which_can_tell_pods_apart(
+    before: list[Pod], now: list[Pod], is_kept: bool
+) -> None:
+    kept, tried = KeptForKind(), list[str]()
+
+    def find(node_name: str) -> Rejection:
+        tried.append(node_name)
+        return NO_VICTIMS
+
+    for nominated in (before, now):
+        assert kept.answer("n1", nominated, find) == NO_VICTIMS
+    assert tried == ["n1"] * (1 if is_kept else 2)
 
 
 def test_a_trial_leaves_the_pods_of_a_node_as_they_were() -> None:

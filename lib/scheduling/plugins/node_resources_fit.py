@@ -109,9 +109,10 @@ class NodeResourcesFit:
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that came or grew, and could take the pod if empty; a pod that went or requests less.
 
-        A node could also take it that has lost a resource which devices serve there from now on.
+        A node could also take it that has lost a resource which devices serve there from now on. A node may
+        lack resources that are ignored, unlike in kube-scheduler's hint, which counts them.
         """
-        wanted = positive_requests(pod)
+        wanted = self._counted_requests(pod)
         if not isinstance(change.object, Node | Pod):
             return change.kind != Kind.DELETED and _serves(change, wanted)
         if node := new_node(change):
@@ -138,10 +139,13 @@ class NodeResourcesFit:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> None:
         """Sum up the pod's requests."""
-        wanted = {name: amount for name, amount in positive_requests(pod).items() if not self._ignores(name)}
-        state[self.name] = wanted
+        state[self.name] = wanted = self._counted_requests(pod)
         if (served := cache.classes_by_resource) and not served.keys().isdisjoint(wanted):
             state[BY_DEVICES] = served.keys() & wanted.keys()
+
+    def _counted_requests(self, pod: Pod) -> Mapping[str, int]:
+        """What a pod requests of the resources that nodes are filtered by."""
+        return {name: amount for name, amount in positive_requests(pod).items() if not self._ignores(name)}
 
     def _ignores(self, name: str) -> bool:
         """Whether an extended resource is ignored; Kubernetes' own resources never are."""

@@ -124,10 +124,22 @@ class PodTopologySpread:
         taints; new labels or tolerations of the pod itself.
         """
         if before := before_itself(pod, change):
-            return _helps_itself(pod, before)
+            return self._helps_itself(pod, before)
         if placed := placed_pod(change):
             return _may_be_helped_by_pod(pod, placed, change)
         return isinstance(change.object, Node) and self._may_be_helped_by_node(pod, change)
+
+    def _helps_itself(self, pod: Pod, before: Pod) -> bool:
+        """Whether a pod has new labels or tolerations by which it may fit."""
+        own = pod.spec.topology_spread_constraints
+        honors_taints = any(
+            constraint.node_taints_policy == "Honor" for constraint in own or self.default_constraints
+        )
+        if honors_taints and before.spec.tolerations != pod.spec.tolerations:
+            return True
+        if not own:  # another service may select it now, or none
+            return before.metadata.labels != pod.metadata.labels
+        return _matches_otherwise(_required_selectors(pod), before, pod)
 
     def _may_be_helped_by_node(self, pod: Pod, change: AnyChange) -> bool:
         """Whether other nodes count than before a change of a node, or are in other domains."""
@@ -278,15 +290,6 @@ def _own_constraints(pod: Pod, action: str) -> list[tuple[TopologySpreadConstrai
 def _selects_nodes(pod: Pod) -> bool:
     """Whether only some nodes count, because the pod can't go to the others."""
     return bool(pod.spec.node_selector or pod.spec.affinity.node_affinity)
-
-
-def _helps_itself(pod: Pod, before: Pod) -> bool:
-    """Whether a pod has new labels or tolerations by which it may fit."""
-    constraints = pod.spec.topology_spread_constraints
-    honors_taints = any(constraint.node_taints_policy == "Honor" for constraint in constraints)
-    if honors_taints and before.spec.tolerations != pod.spec.tolerations:
-        return True
-    return _matches_otherwise(_required_selectors(pod), before, pod)
 
 
 def _may_be_helped_by_pod(pod: Pod, placed: Pod, change: AnyChange) -> bool:

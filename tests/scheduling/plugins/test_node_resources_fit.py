@@ -154,6 +154,15 @@ def test_extended_resources_can_be_left_to_others(
     assert found.get("n1", []) == expected
 
 
+@pytest.mark.parametrize(("ignored", "expected"), [("example.com/gpu", True), ("", False)])
+def test_a_new_node_need_not_have_what_is_ignored(ignored: str, expected: bool) -> None:
+    plugin, asking = (
+        NodeResourcesFit(ignored_resources=frozenset([ignored])),
+        pod(requests={"example.com/gpu": "5"}),
+    )
+    assert plugin.queueing_hint(asking, Change(Kind.ADDED, node("n1"))) == expected
+
+
 # --- which nodes are better -------------------------------------------------------------------------------
 
 GPU = "example.com/gpu"

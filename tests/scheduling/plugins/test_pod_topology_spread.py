@@ -25,6 +25,7 @@ from plugin_harness import (
     zones,
 )
 
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import LabelSelector, Node, Pod, Service, TopologySpreadConstraint
 from lib.scheduling.cache import Cache
 from lib.scheduling.looked_up import LookedUp
@@ -530,3 +531,22 @@ def test_defaults_of_ones_own_may_be_musts(asking: Pod, workloads: Workloads, ex
         fitting(plugin, asking, Cache(HOSTS, running("a"), looked_up=LookedUp(workloads=workloads)))
         == expected
     )
+
+
+@pytest.mark.parametrize(
+    ("taints_policy", "labels", "spec", "helps"),
+    [
+        ("Ignore", "app=mail", {}, True),  # another service may select it
+        ("Ignore", "app=web", {"tolerations": [{"operator": "Exists"}]}, False),
+        ("Honor", "app=web", {"tolerations": [{"operator": "Exists"}]}, True),
+        ("Honor", "app=web", {}, False),
+    ],
+)
+def test_a_pod_that_defaults_keep_off_may_help_itself(
+    taints_policy: str, labels: str, spec: dict[str, Any], helps: bool
+) -> None:
+    default = TopologySpreadConstraint("zone", node_taints_policy=taints_policy)
+    before = labelled("app=web", metadata={"uid": "web"})
+    change = Change(Kind.MODIFIED, labelled(labels, metadata={"uid": "web"}, **spec), before)
+    hint = PodTopologySpread(default_constraints=(default,)).queueing_hint
+    assert hint(change.object, change) is helps

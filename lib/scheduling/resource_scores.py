@@ -24,11 +24,11 @@ Shape = Sequence[tuple[int, int]]
 
 
 Uses = Iterable[tuple[int, int]]
-"""How much of a resource is used on each of some nodes, and of how much."""
+"""For each of some nodes, how much of a resource is used, and how much there is."""
 
 
 def least_allocated(wanted: int, uses: Uses) -> list[int]:
-    """The emptier, the better: the share that stays free. Without a call for each node: there are many."""
+    """The share that stays free: the emptier, the better. It calls nothing per node, as there are many."""
     return [
         (room - used - wanted) * MAX_NODE_SCORE // room if 0 < room >= used + wanted else 0 if room else LACKS
         for used, room in uses
@@ -36,7 +36,7 @@ def least_allocated(wanted: int, uses: Uses) -> list[int]:
 
 
 def most_allocated(wanted: int, uses: Uses) -> list[int]:
-    """The fuller, the better: the share that is used."""
+    """The share that is used: the fuller, the better."""
     return [min(used + wanted, room) * MAX_NODE_SCORE // room if room else LACKS for used, room in uses]
 
 
@@ -68,7 +68,7 @@ def is_scored(name: str, wanted: Mapping[str, int]) -> bool:
 def with_devices(
     uses: Uses, nodes: NodeSlice, name: str, devices: ClusterDevices
 ) -> Iterator[tuple[int, int]]:
-    """For each node, how much of a resource is used, and of how much. Devices serve it where there is none.
+    """For each node, how much of a resource is used, and how much there is. Devices count if there is none.
 
     Source: calculateResourceAllocatableRequest in resource_allocation.go
     """

@@ -52,7 +52,7 @@ class ActualLoad:
         state[self.name] = {node.name: load.since(node.name, earliest) for node in nodes}
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The score by one resource: of which the node would use the largest share, or the riskiest one."""
+        """The score by one resource: the one with the largest share in use, or with the greatest risk."""
         samples: list[NodeMetrics] = state[self.name].get(node.name, [])
         shares = [self._shares(samples, pod, node, name) for name in RESOURCES]
         if self.target_utilization:

@@ -1,7 +1,7 @@
 """ImageLocality: a node that has a pod's images already starts it sooner.
 
-An image counts by its size. It counts less if few nodes have it: otherwise all pods would go to the one node
-that has it.
+An image counts by its size. It counts less if few nodes have it, because all pods would go to the one node
+that has it otherwise.
 
 Source: pkg/scheduler/framework/plugins/imagelocality/image_locality.go
 """

@@ -41,7 +41,7 @@ class NodeResourcesBalancedAllocation:
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """SKIP if the pod requests nothing: else the most balanced node would get all such pods."""
+        """SKIP if the pod requests nothing, because the most balanced node would get all such pods."""
         wanted = pod_requests(pod)
         state[self.name] = {name: wanted.get(name, 0) for name in self.resources if is_scored(name, wanted)}
         if not cache.classes_by_resource.keys().isdisjoint(state[self.name]):

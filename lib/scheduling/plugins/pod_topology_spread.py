@@ -3,7 +3,7 @@
 A domain is all nodes with the same value of the constraint's topology key. With `DoNotSchedule` a node is
 rejected if its domain, with the pod, would have over `maxSkew` more matching pods than the domain with the
 fewest. With `ScheduleAnyway`, domains with fewer pods only score better. A pod without constraints of its
-own gets default ones of that kind, if it belongs to a service or a controller.
+own gets the default ones, if it belongs to a service or a controller; the system's have `ScheduleAnyway`.
 
 spread_constraints.py counts the pods.
 

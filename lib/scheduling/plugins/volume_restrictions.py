@@ -98,5 +98,5 @@ class ClaimUsers(CountOfPods):
 
 
 def _claims_by_name(pod: Pod) -> Iterable[str]:
-    """The claims that a pod names, each once. Those of ephemeral volumes belong to one pod anyway."""
+    """The claims that a pod names, each once, without those of ephemeral volumes: no other pod has them."""
     return (claim.name for claim in claim_names(pod) if not claim.ephemeral) if pod.spec.volumes else ()

@@ -56,8 +56,8 @@ SMALL = 64
 def read_only(kind: type, methods: Iterable[str]) -> type:
     """A policy's class, with methods whose arguments can't be changed.
 
-    A class that is one of poller's plugins, or is derived from one, gets poller's own objects: it needs what
-    poller's plugins need. In any class, what comes back is checked.
+    A class that is one of poller's plugins, or is derived from one, gets poller's own objects, because
+    poller's code in it needs them. In any class, what comes back is checked.
     """
     about = {attribute: getattr(kind, attribute) for attribute in ("__module__", "__qualname__", "__doc__")}
     names = [name for name in methods if callable(getattr(kind, name, None))]
@@ -128,7 +128,7 @@ def _answer(answer: PostFilterResult | Status) -> PostFilterResult | Status:
 def _attributes(*own: str) -> Callable[[Any, str], Any]:
     """A `__getattribute__` that shows an object's attributes, but for the proxy's own ones.
 
-    `__getattr__` would be slow: it is called after a failure.
+    `__getattr__` would be slow, because Python calls it only after a failure.
     """
     own_names = frozenset(own)
 

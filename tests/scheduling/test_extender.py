@@ -41,7 +41,7 @@ class Answering:
 
 def one(wire: Answering, *warnings: list[str], **told: Any) -> Extenders:
     """A single extender, with each verb that it has an answer for. warnings: a list that gets them."""
-    verbs = {f"{verb}_verb": verb for verb in wire.answers}
+    verbs: dict[str, Any] = {f"{verb}_verb": verb for verb in wire.answers}
     return Extenders([Extender(URL, wire, **verbs, **told)], *[heard.append for heard in warnings])
 
 
@@ -115,9 +115,8 @@ def test_one_that_fails_is_skipped_only_if_it_is_ignorable(answer: Any, words: s
 
 def test_each_extender_is_sent_what_the_ones_before_let_pass() -> None:
     """The ignorable ones come last. When no node is left, the others aren't asked."""
-    ignorable, first, second = (
-        Answering(filter=answer) for answer in ({}, {"NodeNames": ["n2"]}, {"NodeNames": []})
-    )
+    ignorable = Answering(filter={})
+    first, second = Answering(filter={"NodeNames": ["n2"]}), Answering(filter={"NodeNames": []})
     extenders = Extenders(
         Extender(URL, wire, filter_verb="filter", node_cache_capable=True, ignorable=wire is ignorable)
         for wire in (ignorable, first, second)
@@ -283,5 +282,5 @@ def test_a_pod_that_an_ignorable_extender_fails_to_bind_is_bound_by_the_next() -
         one(refusing).bind(pod(), "n1")
     assert not one(refusing, [], ignorable=True).bind(pod(), "n1")
     both = [Extender(URL, wire, bind_verb="bind", ignorable=True) for wire in (refusing, binding)]
-    assert Extenders(both, [].append).bind(pod(), "n1")
+    assert Extenders(both).bind(pod(), "n1")
     assert len(binding.sent) == 1

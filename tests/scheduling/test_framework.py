@@ -2,15 +2,18 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
-from objects import node, pod
+from objects import node, pod, read
 from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
+from lib.kube.devices import ResourceClaim
 from lib.kube.objects import Pod
+from lib.kube.resource_claims import DeallocateClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.feasibility import feasible_nodes_to_find
@@ -28,7 +31,7 @@ from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.scheduling.status import SKIP, Code, Status, unresolvable, unschedulable, wait
+from lib.scheduling.status import SKIP, Code, NodeError, Status, unresolvable, unschedulable, wait
 from lib.service.telemetry.rendering import as_json
 
 SAID = "0/1 nodes are available: 1 {}."
@@ -356,6 +359,91 @@ def test_permit_has_a_time_limit() -> None:
     )
     assert plugin.said == ["Slow+", "Slow-"]
     assert decision.rejected_by == {"Slow"}
+
+
+class SlowVolume(Plugin):
+    """PreBind waits for it until it is `ready`."""
+
+    ready = False
+
+    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        self.said.append("volume")
+        return None if self.ready else wait("waits for its volume", limit=30)
+
+
+def test_what_has_succeeded_in_pre_bind_is_not_asked_again_while_another_waits() -> None:
+    said: list[str] = []
+    first = type("First", (Plugin,), {"pre_bind": lambda self, *_: said.append("first")})(said, "First")
+    slow = SlowVolume(said, "SlowVolume")
+    decider, picture = scheduler(first, slow, DefaultBinder()), cluster("n1")
+    decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
+    decision = decider.bind(decision, picture)
+    assert (decision.outcome, decision.message) == (Outcome.WAITING, "waits for its volume")
+    assert decider.waits_in_pre_bind(decision) == "SlowVolume"
+    slow.ready = True
+    (decision,) = recheck_permit(picture, {"my-scheduler": decider}, now=1)
+    assert decision.outcome == Outcome.SCHEDULED
+    assert decider.bind(decision, picture).outcome == Outcome.SCHEDULED
+    assert said == ["first", "volume", "volume"]
+    assert not decider.waits_in_pre_bind(decision)
+
+
+def test_pre_bind_has_a_time_limit() -> None:
+    """To miss it is an error, as in kube-scheduler: no change in the cluster must help the pod."""
+    decider, picture = scheduler(SlowVolume([], "SlowVolume")), cluster("n1")
+    decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
+    decider.bind(decision, picture)
+    assert recheck_permit(picture, {"my-scheduler": decider}, now=29.9) == []
+    (decision,) = recheck_permit(picture, {"my-scheduler": decider}, now=30)
+    assert decision.outcome == Outcome.ERROR
+    assert decision.message == ('running PreBind plugin "SlowVolume": waits for its volume: not within 30 s')
+    assert picture.nodes["n1"].pods == []
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ("unreserve", "plugin Broken failed to unreserve default/web"),
+        ("post_bind", "plugin Broken failed after default/web was bound"),
+    ],
+)
+def test_where_a_plugin_can_only_tidy_up_its_failure_is_logged_and_the_others_are_asked(
+    point: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Any, *_: Any) -> None:
+        raise SystemExit
+
+    said: list[str] = []
+    broken = type("Broken", (Plugin,), {point: fail})([], "Broken")
+    decider, picture = scheduler(Everything(said), broken, Everything(said), DefaultBinder()), cluster("n1")
+    decision = decider.schedule_one(pod(), picture)
+    if point == "unreserve":
+        decider.undo(decision, picture)
+    else:
+        decider.post_bind(decider.bind(decision, picture))
+    assert said[-2:] == [f"{point} n1"] * 2
+    assert caplog.messages == [words]
+
+
+def test_claims_are_freed_though_a_later_plugin_finds_that_a_filter_fails() -> None:
+    """What PostFilter answered before the failure is written all the same."""
+    free = DeallocateClaim(read(ResourceClaim, {"metadata": {"name": "gpu"}}))
+
+    class Frees(Plugin):
+        def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status:
+            return unschedulable("is never good enough")
+
+        def post_filter(self, *_: Any) -> Status:
+            return replace(unschedulable("frees a device"), undo=(free,))
+
+    def fail(self: Any, *_: Any) -> None:
+        raise NodeError("preemption: no")
+
+    failing = type("Failing", (Plugin,), {"post_filter": fail})([], "Failing")
+    decision = scheduler(Frees([]), failing).schedule_one(pod(), cluster("n1"))
+    assert decision.outcome == Outcome.UNSCHEDULABLE
+    assert decision.message == "0/1 nodes are available: 1 is never good enough. preemption: no"
+    assert decision.undo == (free,)
 
 
 def decide(profile: Profile) -> Decision:

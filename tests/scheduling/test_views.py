@@ -11,7 +11,10 @@ from lib.scheduling.policies.views import NodeView, PodView
 
 WEB = {
     "containers": [
-        {"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}},
+        {
+            "name": "main",
+            "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "200m"}},
+        },
         {"name": "side", "resources": {"requests": {"cpu": "0.5"}}},
     ],
     "initContainers": [{"name": "init", "resources": {"requests": {"memory": "2Gi"}}}],
@@ -36,11 +39,14 @@ def a_node(*running: Pod) -> NodeInfo:
         ("pod.requests['example.com/gpu']", 0),
         ("pod.spec.containers[0].resources.requests['cpu']", 100),
         ("pod.spec.containers[1].resources.requests['memory']", 0),
+        ("pod.spec.containers[0].resources.limits['cpu']", 200),
+        ("pod.spec.containers[0].resources.limits['memory']", 0),
         ("pod.spec.overhead['cpu']", 10),
         ("node.allocatable['cpu']", 4000),
         ("node.status.allocatable['cpu']", 4000),
         ("node.allocatable['nvidia.com/gpu']", 0),
         ("empty.requested['cpu']", 0),
+        ("empty.requested.get('cpu')", 0),
         ("empty.requested.get('cpu', 7)", 7),
         ("dict(empty.requested)", {"pods": 0}),
         ("node.requested['cpu']", 1500),

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 import msgspec
 
 from lib.kube.objects import Pod
-from lib.kube.quantity import Quantity
 from lib.scheduling.framework.position import name_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.read_only import (
@@ -30,7 +29,7 @@ from lib.scheduling.read_only import (
 )
 from lib.scheduling.resources import amounts, pod_requests
 
-RESOURCES = ("requests", "allocatable", "overhead", "allocated_resources")
+RESOURCES = ("requests", "limits", "allocatable", "overhead", "allocated_resources")
 """The fields of API objects that hold amounts."""
 
 PARTS = ("metadata", "spec", "status")
@@ -253,8 +252,6 @@ def _view(value: Any, place: tuple[Place, str]) -> Any:
     """A field's value: objects as views, amounts in the scheduler's units, dicts and lists as copies."""
     if place[1] in RESOURCES:
         return _amounts(amounts(value), place)
-    if isinstance(value, Quantity):
-        return value.value
     if isinstance(value, msgspec.Struct):
         return View(value, place)
     if isinstance(value, dict):

@@ -33,9 +33,8 @@ class NodeUnschedulable:
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A schedulable node that is new or was cordoned before; a toleration of that."""
-        if was := before_itself(pod, change):
-            new = was.spec.tolerations != pod.spec.tolerations
-            return new and tolerations_of(pod).tolerate(AS_A_TAINT)
+        if before_itself(pod, change):  # which had no such toleration, as it was rejected
+            return tolerations_of(pod).tolerate(AS_A_TAINT)
         return fits_now(change, lambda node: not _keeps_off(pod, node))
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:

@@ -28,6 +28,7 @@ from lib.scheduling.handle import Handle
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
+from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -479,6 +480,14 @@ def test_the_first_filter_in_a_profiles_order_is_the_one_that_is_named() -> None
     profile = Profile("my-scheduler", (one, two), {}, points={"filter": (two, one), "postFilter": ()})
     decision = Scheduler(profile, Random(1)).schedule_one(pod(), cluster())
     assert {each.plugin for each in decision.rejected.values()} == {"two"}
+
+
+@pytest.mark.parametrize(("own_first", "reason"), [(True, "is n3"), (False, "Insufficient cpu")])
+def test_that_holds_also_for_a_filter_whose_answers_are_not_kept(own_first: bool, reason: str) -> None:
+    """Those of NodeResourcesFit are kept for pods that are alike."""
+    filters = [Everything([]), NodeResourcesFit()] if own_first else [NodeResourcesFit(), Everything([])]
+    decision = scheduler(*filters).schedule_one(pod(requests={"cpu": "5"}), cluster("n3"))
+    assert decision.message == f"0/1 nodes are available: 1 {reason}."
 
 
 def test_the_default_profile_has_kube_schedulers_weights() -> None:

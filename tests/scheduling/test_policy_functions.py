@@ -125,6 +125,7 @@ def test_only_a_change_that_the_policy_says_could_help_wakes_a_pod(tmp_path: Pat
         (Change(Kind.MODIFIED, runs, pod("runs")), False),
         (Change(Kind.DELETED, runs), False),
         (Change(Kind.ADDED, n2), False),
+        (Change(Kind.ADDED, pod("also-waits", schedulerName="my-scheduler")), False),
         (Change(Kind.MODIFIED, node("n2", has={"cpu": "64"}), n2), True),
     ]
     for change, wakes in changes:

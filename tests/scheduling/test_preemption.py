@@ -900,6 +900,18 @@ def test_without_budgets_only_a_pod_that_could_preempt_others_waits_for_them(
     assert decision.rejected_by & {BUDGETS_UNSEEN} == rejected_by
 
 
+@pytest.mark.parametrize(("priority", "outcome"), [(100, Outcome.ERROR), (0, Outcome.UNSCHEDULABLE)])
+def test_only_a_pod_that_could_preempt_others_fails_if_budgets_cannot_be_looked_up(
+    priority: int, outcome: Outcome
+) -> None:
+    cluster = picture([on("n1", a("low", 0, "4"))])
+    cluster.looked_up = LookedUp(budgets_error="the answer is no list")
+    decision = decide(new(priority=priority), cluster)
+    assert (decision.outcome, decision.victims) == (outcome, ())
+    if outcome == Outcome.ERROR:
+        assert decision.message == 'running PostFilter plugin "DefaultPreemption": the answer is no list'
+
+
 @pytest.mark.parametrize(("priority", "waits"), [(100, True), (0, False)])
 def test_a_pod_that_could_preempt_others_waits_for_a_budget_that_cannot_be_decoded(
     priority: int, waits: bool

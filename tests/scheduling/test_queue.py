@@ -283,6 +283,7 @@ LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
         ("NodeResourcesFit", {}, added(placed("old")), False),
         ("NodeResourcesFit", {}, modified(placed("a", {"cpu": "2"}), placed("a", {"cpu": "1"})), True),
         ("NodeResourcesFit", {}, modified(placed("a", {"cpu": "1"}), placed("a", {"cpu": "2"})), False),
+        ("NodeResourcesFit", {}, modified(placed("a", {"cpu": "1m"}), placed("a", {"memory": "1Gi"})), True),
         (
             "NodeResourcesFit",
             {},

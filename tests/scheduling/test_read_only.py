@@ -181,6 +181,9 @@ def test_what_a_class_gets_is_kept_until_the_node_changes() -> None:
     with cache.without([original(old)]):
         assert n1.pods == [*nodes][1].pods == []
     assert n1.pods == [*nodes][1].pods == [old]
+    cache.apply(Change(Kind.DELETED, original(old)))
+    cache.apply(Change(Kind.ADDED, pod("another", nodeName="n1")))
+    assert [each.metadata.name for each in n1.pods] == ["another"]
 
 
 @pytest.mark.parametrize("plugin", [PodTopologySpread(), InterPodAffinity()], ids=lambda each: each.name)

@@ -283,6 +283,12 @@ def test_what_helps_a_pod_that_it_rejected(change: Any, helps: bool) -> None:
     assert VolumeBinding().queueing_hint(user("data"), change) is helps
 
 
+@pytest.mark.parametrize(("name", "helps"), [("web-data", True), ("data", False), ("web", False)])
+def test_a_claim_of_its_ephemeral_volume_helps_a_pod(name: str, helps: bool) -> None:
+    web = pod("web", volumes=[{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+    assert VolumeBinding().queueing_hint(web, Change(Kind.ADDED, claim(name))) is helps
+
+
 # --- bound claims -----------------------------------------------------------------------------------------
 
 ZONE = "topology.kubernetes.io/zone"

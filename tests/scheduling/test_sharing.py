@@ -11,7 +11,7 @@ import pytest
 from all_cases import some
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
-from objects import node, read
+from objects import node, pod, read
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import ContainerImage, Node, Pod, Service
@@ -23,7 +23,7 @@ from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignP
 from lib.scheduling.handle import Handle
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
-from lib.scheduling.plugins.registry import default_profile, random_profile
+from lib.scheduling.plugins.registry import WEIGHTS, default_profile, make, random_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.status import unschedulable
 from lib.scheduling.workloads import Workloads
@@ -283,6 +283,61 @@ def test_decisions_are_those_that_would_be_made_one_by_one(
     alone = Side([unshared(each) for each in both()], described, seed, afresh=True)
     for i, (what, more) in enumerate(happens):
         assert shared.does(i, what, more) == alone.does(i, what, more)
+
+
+def image(name: str) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "image": name}]}
+
+
+def port(number: int) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": number}]}]}
+
+
+def asking(cpu: str) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "one", "other"),
+    [
+        ("NodeUnschedulable", {}, {"tolerations": [{"operator": "Exists"}]}),
+        ("TaintToleration", {}, {"tolerations": [{"key": "gpu", "operator": "Exists"}]}),
+        ("TaintToleration", {}, {"tolerations": [{"key": "slow", "operator": "Exists"}]}),
+        ("NodeAffinity", {"nodeSelector": {ZONE: "a"}}, {"nodeSelector": {ZONE: "b"}}),
+        ("NodeAffinity", {"affinity": {"nodeAffinity": wish("a")}}, {}),
+        ("NodeAffinity", {"affinity": {"nodeAffinity": fixed("n1")}}, {}),
+        ("NodePorts", port(80), port(81)),
+        ("NodeResourcesFit", asking("1"), asking("2")),
+        ("NodeResourcesBalancedAllocation", asking("1"), asking("2")),
+        ("ImageLocality", image("small"), image("large")),
+        ("NodeDeclaredFeatures", {"hostNetwork": True}, {"hostNetwork": True, "hostUsers": False}),
+    ],
+)
+def test_pods_that_differ_in_what_a_plugin_reads_share_no_answer(plugin: str, one: Any, other: Any) -> None:
+    def picture() -> Cache:
+        nodes = [
+            node("n1", {ZONE: "a"}),
+            node("n2", {ZONE: "b"}, taints=[TAINT]),
+            node("n3", {ZONE: "b"}, taints=[ADVICE]),
+            node("n4", {ZONE: "c"}, unschedulable=True),
+        ]
+        nodes[0].status.images = [ContainerImage(["large:latest"], 2**29)]
+        return Cache(nodes, [pod("old", nodeName="n1", **port(80))])
+
+    def answers(scheduler: Scheduler, wanted: Any, cluster: Cache) -> Any:
+        decision = scheduler.schedule_one(pod(**wanted), cluster)
+        scheduler.undo(decision, cluster)
+        return {name: why.reason for name, why in decision.rejected.items()}, decision.scores
+
+    profile = Profile("", (make(plugin, Handle(), {}),), WEIGHTS)
+
+    def alone(wanted: Any) -> Any:
+        return answers(Scheduler(profile, Random(1)), wanted, picture())
+
+    scheduler, cluster = Scheduler(profile, Random(1)), picture()
+    found = [answers(scheduler, wanted, cluster) for wanted in (one, other)]
+    assert found == [alone(one), alone(other)]
+    assert found[0] != found[1]
 
 
 def test_pods_nominated_to_a_node_are_counted_for_no_other() -> None:

@@ -269,6 +269,19 @@ def test_wishes_do_not_filter(constraints: list[dict[str, Any]], expected: Any) 
     assert PodTopologySpread().pre_filter({}, spreading(*constraints), Cache(HOSTS, [])) == expected
 
 
+@pytest.mark.parametrize("kind", [Kind.ADDED, Kind.DELETED])
+def test_a_node_that_moves_to_another_domain_takes_its_pods_along(kind: Kind) -> None:
+    """Also if pods come and go at the same time. Counts are kept from pod to pod."""
+    (other,) = running("x")
+    cluster = Cache(HOSTS, running("a b y") + [other] * (kind == Kind.DELETED))
+    asking = spreading(over("zone"))
+    fitting(PodTopologySpread(), asking, cluster)
+    (moved,) = zones(west="a")
+    cluster.apply(Change(Kind.MODIFIED, moved, HOSTS[0]))
+    cluster.apply(Change(kind, other, None if kind == Kind.ADDED else other))
+    assert fitting(PodTopologySpread(), asking, cluster) == "b"
+
+
 # --- which nodes are better -------------------------------------------------------------------------------
 
 MAX_JOURNAL = zones(z="a b c d")

@@ -322,6 +322,24 @@ def test_a_pod_that_waits_holds_its_node_from_tick_to_tick() -> None:
     assert recheck_permit(picture, schedulers, now=106) == []
 
 
+def test_each_extension_point_is_recorded_once_in_a_cycle_however_long_a_pod_waits() -> None:
+    recorded: list[tuple[str, str]] = []
+    decider = Scheduler(
+        Profile("my-scheduler", (NodeNumber(), DefaultBinder()), {"NodeNumber": 1}),
+        Random(1),
+        record=lambda point, status, _: recorded.append((point, status)),
+    )
+    picture = cluster("n5")
+    decider.schedule_one(pod("web-5", schedulerName="my-scheduler"), picture)
+    assert {("PreFilter", "Success"), ("Filter", "Success"), ("Permit", "Wait")} <= {*recorded}
+    recorded.clear()
+    assert recheck_permit(picture, {"my-scheduler": decider}, now=1) == []
+    (decision,) = recheck_permit(picture, {"my-scheduler": decider}, now=5)
+    assert recorded == []
+    decider.bind(decision, picture)
+    assert recorded == [("PreBind", "Success")]  # the POST of the binding is timed elsewhere
+
+
 def test_a_pod_that_is_gone_is_held_no_longer() -> None:
     said: list[str] = []
     decider, picture = scheduler(Account(said, "a"), NodeNumber()), cluster("n5")

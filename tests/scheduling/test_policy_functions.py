@@ -123,6 +123,7 @@ def test_only_a_change_that_the_policy_says_could_help_wakes_a_pod(tmp_path: Pat
     queue.requeue(pod_key(waits), {"slots"}, "no", clock)
     changes: list[tuple[AnyChange, bool]] = [
         (Change(Kind.MODIFIED, runs, pod("runs")), False),
+        (Change(Kind.MODIFIED, pod("runs", nodeName="n1", priority=1), runs), False),
         (Change(Kind.DELETED, runs), False),
         (Change(Kind.ADDED, n2), False),
         (Change(Kind.ADDED, pod("also-waits", schedulerName="my-scheduler")), False),
@@ -135,6 +136,7 @@ def test_only_a_change_that_the_policy_says_could_help_wakes_a_pod(tmp_path: Pat
     heard = plugin.functions["queueing_hint"].__globals__["heard"]  # type: ignore[attr-defined]
     assert heard == [
         ("pod added", "runs"),
+        ("pod modified", "runs"),
         ("pod deleted", "runs"),
         ("node added", "n2"),
         ("node modified", "n2"),
@@ -160,7 +162,10 @@ def test_a_policy_imports_a_file_beside_it_and_hides_no_other_module(tmp_path: P
         ("def annotate(pod, node): return ['x']\ndef score(pod, node): return 1", "a dict of strings"),
         ("def annotate(pod, node): return {'a': 1}\ndef score(pod, node): return 1", "a dict of strings"),
         ("def sign(pod): return [1]\ndef score(pod, node): return 1", "text, a number or a tuple of these"),
-        ("def normalize(pod, scores): pass\ndef score(pod, node): return 0.5", "a whole number"),
+        ("def filter(pod, node): return 1", "for node n1, not True, False or a reason"),
+        ("def score(pod, node): return 101", "returned 101 for node n1, not a whole number from 0 to 100"),
+        ("def score(pod, node): return -1", "returned -1 for node n1, not a whole number from 0 to 100"),
+        ("def normalize(pod, scores): pass\ndef score(pod, node): return 0.5", "n1, not a whole number"),
         (
             "def normalize(pod, scores): return {n: 1 for n in scores}\ndef score(pod, node): return 1",
             "normalize at slots.py:1 returned {'n1': 1, 'n2': 1} for pod default/web, not None",
@@ -179,6 +184,33 @@ def test_a_wrong_answer_is_named(tmp_path: Path, source: str, why: str) -> None:
     decision = decide(tmp_path, source)
     assert decision.outcome == Outcome.ERROR
     assert why in decision.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("False", "0/2 nodes are available: 2 node(s) were rejected by slots."),
+        ("''", "0/2 nodes are available: 2 node(s) were rejected by slots."),
+        ("'no ' + node.name", "0/2 nodes are available: 1 no n1, 1 no n2."),
+    ],
+)
+def test_a_filter_may_say_why(tmp_path: Path, answer: str, message: str) -> None:
+    decision = decide(tmp_path, f"def filter(pod, node): return {answer}")
+    assert decision.outcome == Outcome.UNSCHEDULABLE
+    assert decision.message.startswith(message)
+
+
+@pytest.mark.parametrize("answer", ["False", "True", "None"])
+def test_a_pod_that_has_changed_is_tried_again_whatever_the_policy_says_of_other_changes(
+    tmp_path: Path, answer: str
+) -> None:
+    source = f"def filter(pod, node): return 'no'\ndef queueing_hint(pod, change, about): return {answer}"
+    queue = SchedulingQueue({"my-scheduler": scheduler(tmp_path, source).profile})
+    waits, now = (pod("waits", schedulerName="my-scheduler", priority=i) for i in (1, 2))
+    queue.apply(Change(Kind.ADDED, waits), 100.0)
+    queue.requeue(pod_key(waits), {"slots"}, "no", 100.0)
+    queue.apply(Change(Kind.MODIFIED, now, waits), 100.0)
+    assert queue.lives.phase_of(now) != Phase.UNSCHEDULABLE
 
 
 def test_a_function_that_takes_other_arguments_is_named(tmp_path: Path) -> None:

@@ -294,6 +294,12 @@ LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
         ("InterPodAffinity", {"affinity": NEAR_DB}, added(placed("old")), False),
         ("InterPodAffinity", {"affinity": NEAR_DB}, modified(placed("db"), DB), True),
         ("InterPodAffinity", {"affinity": NEAR_DB}, modified(DB, DB), False),
+        (
+            "InterPodAffinity",
+            {"affinity": NEAR_DB},
+            modified(DB, placed("db", labels={"app": "db", "tier": "1"})),
+            False,
+        ),
         ("InterPodAffinity", {"affinity": NEAR_DB}, modified(DB, placed("db")), False),
         ("InterPodAffinity", {"affinity": NEAR_DB}, deleted(placed("old")), False),
         ("InterPodAffinity", {"affinity": NEAR_DB}, added(node("n2")), False),

@@ -10,8 +10,10 @@ from storage_objects import Json, claim, cluster, user, with_volumes
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
+from lib.scheduling.looked_up import LookedUp
+from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.plugins.volume_restrictions import VolumeRestrictions
-from lib.scheduling.status import SKIP, Code, CycleState, Status
+from lib.scheduling.status import SKIP, Code, CycleState, PluginError, Status
 
 TAKEN = "node(s) had no available disk"
 IN_USE = (
@@ -204,3 +206,12 @@ def test_what_helps_a_pod_that_it_rejected(web: Pod, change: Any, helps: bool) -
     """A pod stands for its deletion."""
     change = Change(Kind.DELETED, change, change) if isinstance(change, Pod) else change
     assert VolumeRestrictions().queueing_hint(web, change) is helps
+
+
+@pytest.mark.parametrize("plugin", [VolumeRestrictions(), VolumeBinding()])
+def test_only_a_pod_with_claims_fails_while_claims_cannot_be_read(plugin: Any) -> None:
+    unseen = Cache([node("n1")], looked_up=LookedUp(storage_unseen="claims can't be read"))
+    with pytest.raises(PluginError, match="claims can't be read"):
+        plugin.pre_filter({}, user("data"), unseen)
+    for volumes in ([], [{"name": "scratch", "emptyDir": {}}]):
+        assert plugin.pre_filter({}, pod(volumes=volumes), unseen) == SKIP

@@ -180,9 +180,7 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
         raise QuestionError(
             f"there are no pods in what was given{f': only {listed(kinds)}' if kinds else ''}"
         )
-    found = [
-        replace(workload, existing=tuple(filter(workload.creates, snapshot.of(Pod)))) for workload in found
-    ]
+    found = [replace(workload, existing=tuple(_existing(workload, snapshot))) for workload in found]
     if replicas is None:
         silent = {named(manifest) for manifest in objects if "replicas" not in (manifest.get("spec") or {})}
         found = [
@@ -192,6 +190,16 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
         if workload.selector:
             _add_controller(snapshot, workload)
     return found
+
+
+def _existing(workload: Workload, snapshot: Snapshot) -> Iterator[Pod]:
+    """A workload's pods that are there.
+
+    Only a StatefulSet counts those that are being deleted: a new one comes when the one before has gone.
+    """
+    for pod in filter(workload.creates, snapshot.of(Pod)):
+        if workload.kind == "StatefulSet" or not pod.metadata.deletion_timestamp:
+            yield pod
 
 
 def _as_many_as_there_are(workload: Workload) -> Workload:

@@ -77,7 +77,8 @@ class RollingOut:
     ) -> None:
         self.rollout = Rollout(workload, len(workload.existing), changed=changed)
         self._workload, self._place, self._remove = workload, place, remove
-        self._new, self._old = list(new), list(workload.existing)
+        # Old pods leave from the end of the list, and controllers delete those without a node first.
+        self._new, self._old = list(new), sorted(workload.existing, key=lambda pod: not pod.spec.node_name)
         self.waiting: list[NewPod] = []
         self._to_come, self._ready = deque(self._new), 0
 

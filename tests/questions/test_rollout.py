@@ -58,6 +58,18 @@ def test_a_rolling_update_without_surge_frees_room_first(poller: Run, tmp_path: 
     assert (found["answer"], steps(found)[0]) == ("yes", (0, 1, 0))
 
 
+def test_old_pods_without_a_node_leave_first(poller: Run, tmp_path: Path) -> None:
+    """The Deployment controller deletes them first, so nobody makes room for the first new pod."""
+    no_surge = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    waits, *running = old(3)
+    waits["spec"]["nodeName"] = ""
+    manifest = deployment(3, "1", strategy=no_surge)
+    found = tried(poller, tmp_path, manifest, a_node("n1", "2"), waits, *running)
+    (rollout,) = found["rollouts"]
+    assert rollout["steps"][0]["removed"] == ["default/web-0"]
+    assert (rollout["stuck"], len(rollout["old_pods_left"])) == (True, 2)
+
+
 def test_a_rolling_update_that_needs_room_gets_stuck(poller: Run, tmp_path: Path) -> None:
     """A full node, and no pod may be missing: the first new pod waits for ever."""
     strict = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -126,6 +138,19 @@ def test_the_number_of_pods_stays_if_the_manifest_says_none(poller: Run, tmp_pat
     del manifest["spec"]["replicas"]
     found = tried(poller, tmp_path, manifest, a_node("n1", "64"), *old(5))
     assert found["workloads"][0]["placed"] == 5
+
+
+@pytest.mark.parametrize(("kind", "number"), [("Deployment", 2), ("StatefulSet", 3)])
+def test_only_a_stateful_set_counts_pods_that_are_being_deleted(
+    poller: Run, tmp_path: Path, kind: str, number: int
+) -> None:
+    """A Deployment has replaced them already; a StatefulSet waits until they have gone."""
+    manifest = deployment(0, "500m", kind)
+    del manifest["spec"]["replicas"]
+    pods = old(3, kind="ReplicaSet" if kind == "Deployment" else kind)
+    pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = tried(poller, tmp_path, manifest, a_node("n1", "64"), *pods)
+    assert found["workloads"][0]["pods"] == found["rollouts"][0]["old_pods"] == number
 
 
 def test_a_new_pod_can_lose_its_node_to_a_more_important_one(poller: Run, tmp_path: Path) -> None:

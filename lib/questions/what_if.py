@@ -2,9 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import count as numbers
+from itertools import islice
 
 from lib.kube.objects import HOSTNAME, Node, Pod, Taint, with_parts
 from lib.kube.pod_validation import EFFECTS
@@ -87,9 +89,14 @@ def copies(
     )
     named = {node.metadata.name for node in nodes}
     own = [pod for pod in pods if pod.spec.node_name == like.metadata.name and belongs_to_node(pod)]
-    names = (f"{like.metadata.name}-copy-{i}" for i in range(1, number + len(named) + 1))
-    free = (name for name in names if name not in named)
-    return [_copy(like, own, csi_node, next(free)) for _ in range(number)]
+    names = new_names(f"{like.metadata.name}-copy", number, named)
+    return [_copy(like, own, csi_node, name) for name in names]
+
+
+def new_names(beginning: str, number: int, taken: Container[str]) -> list[str]:
+    """Names for so many new nodes, numbered from 1. Those that are taken are left out."""
+    names = (f"{beginning}-{i}" for i in numbers(1))
+    return [*islice((name for name in names if name not in taken), number)]
 
 
 def _copy(like: Node, pods: Sequence[Pod], csi_node: CSINode | None, name: str) -> NewNode:

@@ -238,16 +238,17 @@ def test_all_types_have_prices_or_none_has(poller: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("types", "nodes"),
     [
-        ([], {"like n1": 2}),  # one of the pods has room on n1
+        ([], {"like n-1": 2}),  # one of the pods has room on n-1
         (["--node-type=big=cpu:7,memory:8Gi"], {"big": 1}),
         (["--node-type=big=cpu:6,memory:8Gi"], {"big": 2}),
+        (["--node-type=n=cpu:7,memory:8Gi"], {"n": 1}),  # not n-1, which is there
     ],
 )
 def test_pods_that_wait_need_more_nodes_and_so_do_the_pods_of_daemon_sets_there(
     poller: Run, tmp_path: Path, types: list[str], nodes: Json
 ) -> None:
     """On a new node, each DaemonSet has a pod that is like the one on a node of the cluster."""
-    field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    field = {"key": "metadata.name", "operator": "In", "values": ["n-1"]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     owner = {"kind": "DaemonSet", "apiVersion": "apps/v1", "name": "agent", "uid": "d", "controller": True}
@@ -258,14 +259,14 @@ def test_pods_that_wait_need_more_nodes_and_so_do_the_pods_of_daemon_sets_there(
         spec = {"schedulerName": "my-scheduler", "containers": [container], **more}
         return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
 
-    agent = a_pod("agent", "1", nodeName="n1", affinity=affinity)
+    agent = a_pod("agent", "1", nodeName="n-1", affinity=affinity)
     agent["metadata"]["ownerReferences"] = [owner]
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    n1 = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": allocatable}}
+    node = {"kind": "Node", "metadata": {"name": "n-1"}, "status": {"allocatable": allocatable}}
     gated = a_pod("gated", "1", schedulingGates=[{"name": "not-yet"}])
     waiting = [a_pod(f"waits-{i}", "3") for i in range(3)]
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps({"kind": "List", "items": [n1, agent, gated, *waiting]}))
+    file.write_text(json.dumps({"kind": "List", "items": [node, agent, gated, *waiting]}))
     assert poller("size", "--from", str(file), *types, "-o", "json").json["nodes"] == nodes
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from rich.console import Console
 
 from lib.kube.escaping import escaped
+from lib.kube.objects import Node
 from lib.questions.asking import Common, ManifestFiles, Replicas, own_option
 from lib.questions.errors import CommandLineError, QuestionError
 from lib.questions.manifests import read_manifests, workloads_in
@@ -57,7 +58,8 @@ def ask_size(
         with common.api() as api:
             snapshot = common.read(api, whole=True)
     share = max_utilization / 100
-    types = node_types(node_type, share) if node_type else like_nodes(snapshot, share)
+    taken = {node.metadata.name for node in snapshot.of(Node)}
+    types = node_types(node_type, share, taken) if node_type else like_nodes(snapshot, share)
     if not types:
         raise QuestionError(f"the cluster has no nodes to have more of: --node-type {FORM}")
     trying = Trying(snapshot, types, workloads, common.decider)

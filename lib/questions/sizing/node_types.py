@@ -1,7 +1,7 @@
 """Types of nodes that can be had: what one has, and its price."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -12,7 +12,7 @@ from lib.kube.storage import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeReso
 from lib.questions.errors import CommandLineError
 from lib.questions.manifests import convert
 from lib.questions.snapshot import Snapshot
-from lib.questions.what_if import NewNode, copies, parse_taint, shapes
+from lib.questions.what_if import NewNode, copies, new_names, parse_taint, shapes
 
 FORM = "NAME=cpu:4,memory:16Gi,price:0.19"
 
@@ -56,10 +56,10 @@ class _Told:
     most: int = MOST_NODES
 
 
-def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
+def node_types(texts: Iterable[str], utilization: float, taken: Container[str] = ()) -> list[NodeType]:
     """The types of --node-type options. utilization: which share of cpu and memory pods may request.
 
-    QuestionError says what is wrong with one.
+    taken: names of nodes that are there already; new ones get others. QuestionError says what is wrong with one.
     """
     told = {}
     for text in texts:
@@ -79,7 +79,7 @@ def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
             name,
             told_type.price or Decimal(1),
             told_type.most,
-            partial(_made, name, told_type, utilization),
+            partial(_made, name, told_type, utilization, taken),
             kinds=len(told_type.zones) or 1,
         )
         for name, told_type in told.items()
@@ -151,18 +151,20 @@ def _whole(text: str, where: str) -> int:
     return int(text)
 
 
-def _made(name: str, told: _Told, utilization: float, number: int) -> Sequence[NewNode]:
-    return [_squeezed(_node(name, i, told), utilization) for i in range(1, number + 1)]
+def _made(
+    type_name: str, told: _Told, utilization: float, taken: Container[str], number: int
+) -> Sequence[NewNode]:
+    names = new_names(type_name, number, taken)
+    return [_squeezed(_node(type_name, name, i, told), utilization) for i, name in enumerate(names)]
 
 
-def _node(type_name: str, number: int, told: _Told) -> NewNode:
-    name = f"{type_name}-{number}"
+def _node(type_name: str, name: str, index: int, told: _Told) -> NewNode:
     labels = {
         HOSTNAME: name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         "node.kubernetes.io/instance-type": type_name,
-        **({ZONE: told.zones[(number - 1) % len(told.zones)]} if told.zones else {}),
+        **({ZONE: told.zones[index % len(told.zones)]} if told.zones else {}),
         **told.labels,
     }
     body = {

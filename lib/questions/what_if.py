@@ -154,7 +154,8 @@ def _with_label(node: Node, what: str, where: str) -> Node:
 
 def _with_taint(node: Node, what: str, where: str) -> Node:
     if what.endswith("-"):
-        key, _, effect = what[:-1].partition(":")
+        pair, _, effect = what[:-1].partition(":")
+        key = pair.partition("=")[0]  # kubectl takes a value, too, and doesn't look at it
         taints = [taint for taint in node.spec.taints if taint.key != key or effect not in ("", taint.effect)]
     else:
         new = parse_taint(what, where)

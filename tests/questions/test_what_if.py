@@ -52,6 +52,7 @@ def test_a_label_that_is_none_is_named(label: str) -> None:
         ("n1:dedicated-", {("other", "", "NoExecute")}),
         ("n1:dedicated:NoExecute-", {("dedicated", "db", "NoSchedule"), ("other", "", "NoExecute")}),
         ("n1:dedicated:NoSchedule-", {("other", "", "NoExecute")}),
+        ("n1:dedicated=db:NoSchedule-", {("other", "", "NoExecute")}),
         ("n1:dedicated=web:NoSchedule", {("dedicated", "web", "NoSchedule"), ("other", "", "NoExecute")}),
         (
             "n1:gpu:NoExecute",

@@ -210,7 +210,7 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
 
 def slim(item: Object) -> dict[str, Any]:
     """An object as JSON, with what decisions need."""
-    body: dict[str, Any] = _without_parameters(msgspec.to_builtins(item, enc_hook=_plain))
+    body: dict[str, Any] = msgspec.to_builtins(item, enc_hook=_plain)
     annotations = body.get("metadata", {}).pop("annotations", {})
     if kept := {key: value for key, value in annotations.items() if key.startswith(KEPT_ANNOTATIONS)}:
         body["metadata"]["annotations"] = kept
@@ -221,19 +221,10 @@ def slim(item: Object) -> dict[str, Any]:
     return {"kind": kind, "apiVersion": version, **body}
 
 
-def _without_parameters(value: Any) -> Any:
-    """JSON without what drivers of devices are told: it may be anything."""
-    if isinstance(value, list | tuple):
-        return [_without_parameters(inner) for inner in value]
-    if isinstance(value, dict):
-        return {key: _without_parameters(inner) for key, inner in value.items() if key != "opaque"}
-    return value
-
-
 def _plain(value: object) -> str:
     if isinstance(value, Quantity):
         return quantity_text(value)
-    if isinstance(value, msgspec.Raw):
+    if isinstance(value, msgspec.Raw):  # the parameters of a device's driver: they may hold anything
         return ""
     raise NotImplementedError(type(value))
 

@@ -152,6 +152,17 @@ def test_a_saved_cluster_has_its_devices_and_no_parameters(
         devices.clear()
 
 
+def test_what_is_saved_has_no_parameters_and_any_label(poller: Run, tmp_path: Path) -> None:
+    labelled = a_node("n1")
+    labelled["metadata"]["labels"]["opaque"] = "yes"
+    cluster, saved = write(tmp_path / "cluster.json", labelled, CLASS), tmp_path / "saved.json"
+    assert poller("save", str(saved), "--from", cluster).status == 0
+    assert "secret" not in saved.read_text()
+    objects = {item["kind"]: item for item in json.loads(saved.read_text())["items"]}
+    assert objects["Node"]["metadata"]["labels"] == labelled["metadata"]["labels"]
+    assert objects["DeviceClass"]["spec"]["selectors"] == CLASS["spec"]["selectors"]
+
+
 @pytest.mark.parametrize(("devices_of_n1", "answer"), [(1, "yes"), (0, "no")])
 def test_a_drained_pod_leaves_its_device_and_needs_another(
     poller: Run, tmp_path: Path, devices_of_n1: int, answer: str

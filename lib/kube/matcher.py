@@ -177,7 +177,7 @@ def matcher_of(selector: LabelSelector | None) -> Matcher | None:
 
 def integer(text: str) -> int | None:
     """A 64-bit integer; None if it isn't one: then neither Gt nor Lt matches."""
-    number = int(text) if re.fullmatch("[+-]?[0-9]{1,19}", text) else None
+    number = int(text) if re.fullmatch("[+-]?[0-9]{1,63}", text) else None  # a label has no more letters
     return number if number is not None and LOWEST <= number <= HIGHEST else None
 
 

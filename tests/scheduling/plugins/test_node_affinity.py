@@ -20,7 +20,7 @@ from lib.scheduling.plugins.node_affinity import NodeAffinity
 from lib.scheduling.status import SKIP, Status, unresolvable
 
 UNWANTED = ["node(s) didn't match Pod's node affinity/selector"]
-LABELS = {"disk": "ssd", "zone": "a", "cores": "16"}
+LABELS = {"disk": "ssd", "zone": "a", "cores": "16", "serial": "0" * 20 + "16"}
 
 
 def expressions(*found: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -76,6 +76,8 @@ def test_all_of_a_node_selector_must_match(selector: dict[str, str], expected: l
         ([term(("cores", "Gt", "16"))], False),
         ([term(("cores", "Lt", "17"))], True),
         ([term(("cores", "Lt", "16"))], False),
+        ([term(("serial", "Gt", "15"))], True),
+        ([term(("serial", "Lt", "9" * 19))], False),  # more than 64 bits
         ([term(("zone", "Gt", "1"))], False),  # no number
         ([term(("absent", "Lt", "1"))], False),
         ([term(("disk", "Resembles", "ssd"))], False),

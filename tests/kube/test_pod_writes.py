@@ -20,13 +20,20 @@ from lib.kube.pod_writes import (
     pod_event,
     record,
 )
-from lib.kube.storage import PersistentVolumeClaim
+from lib.kube.storage import BOUND_BY_CONTROLLER, PersistentVolume, PersistentVolumeClaim
 from lib.kube.storage_writes import write_assumed
 
 POST, GET, EVENT = "POST pods/web/binding", "GET pods/web", "POST events"
 STATUS, DELETE = "PATCH pods/web/status", "DELETE pods/web"
 FORBIDDEN = ForbiddenError("403")
 BOUND, GONE, DELETING = "", "was deleted, or deleted and recreated", "is being deleted"
+GATED: Pod = read(
+    Pod,
+    {
+        "metadata": {"namespace": "default", "name": "web", "uid": "web"},
+        "spec": {"schedulingGates": [{"name": "not-yet"}]},
+    },
+)
 LEAVING = web(deletionTimestamp="2026-01-01T00:00:00Z")
 
 
@@ -49,6 +56,7 @@ LEAVING = web(deletionTimestamp="2026-01-01T00:00:00Z")
             DELETING,
             id="deleting",
         ),
+        pytest.param([CONFLICT, GATED], [POST, GET], "has scheduling gates", id="gated"),
         pytest.param([busy(), None], [POST, POST], BOUND, id="429, then written: nothing to look up"),
         pytest.param([AWAY, None], [POST, POST], BOUND, id="not sent, then written"),
         pytest.param([broken(), web("n1")], [POST, GET], BOUND, id="500, and it was written"),
@@ -186,6 +194,17 @@ def test_a_condition_may_ask_for_the_version_that_was_seen() -> None:
     assert request.body["metadata"] == {"uid": "web", "resourceVersion": "7"}
 
 
+@pytest.mark.parametrize(
+    ("has", "wanted", "requests"),
+    [("", "n1", [STATUS]), ("n2", "n1", [STATUS]), ("n1", "n1", []), ("n1", "", [STATUS]), ("", "", [STATUS])],
+)
+def test_a_nomination_is_written_unless_it_is_there(has: str, wanted: str, requests: list[str]) -> None:
+    """One is always removed: it may be written, though the pod wasn't seen with it yet."""
+    names = {"namespace": "default", "name": "web"}
+    waits: Pod = read(Pod, {"metadata": names, "spec": {}, "status": {"nominatedNodeName": has}})
+    assert play(nominate(waits, wanted), *[None] * len(requests)) == (requests, None)
+
+
 def test_a_nomination_of_a_pod_that_has_gone_is_no_failure() -> None:
     assert play(nominate(web(), "n1"), NOT_FOUND) == ([STATUS], None)
 
@@ -242,3 +261,29 @@ def test_a_claim_that_has_changed_is_not_overwritten_unless_it_was_us() -> None:
     )
     requests, error = play(write_assumed(CLAIM), CONFLICT, other)
     assert (requests, type(error)) == ([patch, get], ConflictError)
+
+
+def a_volume(claim: str, uid: str = "v", **annotations: str) -> PersistentVolume:
+    """A volume with a claim of this uid."""
+    metadata = {"name": "disk", "uid": uid, "resourceVersion": "7", "annotations": annotations}
+    ref = {"namespace": "default", "name": "data", "uid": claim}
+    made: PersistentVolume = read(PersistentVolume, {"metadata": metadata, "spec": {"claimRef": ref}})
+    return made
+
+
+@pytest.mark.parametrize("by", ["", "yes"])
+def test_a_volume_is_written_with_its_claim_and_who_chose_it(by: str) -> None:
+    volume = a_volume("c", **({BOUND_BY_CONTROLLER: by} if by else {}))
+    (request,) = requests_of(write_assumed(volume))
+    assert request.path == "/api/v1/persistentvolumes/disk"
+    claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
+    assert request.body["spec"]["claimRef"] == {**claim, "namespace": "default", "name": "data", "uid": "c"}
+    metadata = {"uid": "v", "resourceVersion": "7"}
+    assert request.body["metadata"] == {**metadata, **({"annotations": {BOUND_BY_CONTROLLER: by}} if by else {})}
+
+
+def test_a_volume_that_has_changed_is_not_overwritten_unless_it_was_us() -> None:
+    volume, of_another, made_again = a_volume("c"), a_volume("other"), a_volume("c", uid="new")
+    assert play(write_assumed(volume), CONFLICT, volume)[1] == volume
+    for now in (of_another, made_again):
+        assert type(play(write_assumed(volume), CONFLICT, now)[1]) is ConflictError

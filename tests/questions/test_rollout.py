@@ -97,6 +97,7 @@ def test_a_stateful_set_replaces_the_last_first(poller: Run, tmp_path: Path) -> 
     (rollout,) = found["rollouts"]
     assert [each["removed"] for each in rollout["steps"]] == [[f"default/web-{i}"] for i in (2, 1, 0)]
     assert (found["answer"], rollout["stuck"]) == ("no", True)
+    assert rollout["ends_with_max_unavailable"] is None  # that is a Deployment's
     assert rollout["steps"][-1]["waiting"] == ["default/web-0"]  # there is room for two of the new size
 
 

@@ -1,6 +1,7 @@
 """`size`: the nodes that it names are enough, and fewer aren't."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from cluster import Cluster, eventually
 from poller_process import run_poller
 from questions_harness import Run
 
+from lib.kube.objects import Taint
+from lib.kube.storage import VolumeNodeResources
+from lib.questions.errors import CommandLineError
 from lib.questions.sizing.node_types import node_types
 from lib.scheduling.resources import amounts
 
@@ -278,3 +282,21 @@ def test_pods_may_use_a_share_of_the_cpu_and_memory_of_a_node_and_all_else() -> 
     assert [amounts(node.status.allocatable) for node in nodes] == [
         {"cpu": 2000, "memory": 8 << 30, "pods": 58, "example.com/gpu": 3}
     ] * 3
+
+
+def test_a_type_says_what_its_nodes_are_like_and_how_many_can_be_had() -> None:
+    told = f"{M5},most:2,label:disk=ssd,taint:dedicated=db:NoSchedule,volumes/ebs.csi.aws.com:25"
+    (node_type,) = node_types([told], 1)
+    assert (node_type.price, node_type.most, node_type.kinds) == (Decimal("0.19"), 2, 1)
+    new, _ = node_type.make(2)
+    assert amounts(new.node.status.allocatable) == {"cpu": 4000, "memory": 16 << 30, "pods": 110}
+    assert new.node.metadata.labels["disk"] == "ssd"
+    assert new.node.spec.taints == [Taint("dedicated", "db", "NoSchedule")]
+    assert new.csi_node
+    drivers = {driver.name: driver.allocatable for driver in new.csi_node.spec.drivers}
+    assert drivers == {"ebs.csi.aws.com": VolumeNodeResources(25)}
+
+
+def test_each_type_is_named_once() -> None:
+    with pytest.raises(CommandLineError, match="--node-type m5: is there twice"):
+        node_types([M5, M5], 1)

@@ -82,6 +82,14 @@ def test_templates_can_name_a_node(poller: Run, tmp_path: Path, kind: str, nodes
         assert (room["fit"], room["nodes"]) == (3, {"n1": 3})
 
 
+def test_room_beside_pods_that_name_a_node(poller: Run, tmp_path: Path) -> None:
+    """One pod of each in turn: those that name n1 are there, and the others have room on n2."""
+    file = write(tmp_path / "cluster.json", a_node("n1", "2"), a_node("n2", "2"))
+    new = a_file(tmp_path, a_pod("named", "1", "n1"), a_pod("free", "1"))
+    room = poller("room", "-f", new, "--from", file, "-o", "json").json["workloads"]
+    assert [each["nodes"] for each in room] == [{"n1": 2}, {"n2": 2}]
+
+
 @pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 def test_a_live_pod_is_on_the_node_that_it_names(cluster: Cluster, tmp_path: Path) -> None:
     cluster.add_node("n1")

@@ -146,6 +146,31 @@ def test_types_are_mixed_if_that_is_cheaper(poller: Run, tmp_path: Path) -> None
     assert found["is_proven_cheapest"]
 
 
+S, L = "s=cpu:2,memory:2Gi,pods:9,price:1", "l=cpu:4,memory:8Gi,pods:9,price:1.5"
+
+
+@pytest.mark.parametrize(
+    ("types", "pods", "nodes", "price"),
+    [
+        ((S, L), ("1", "1Gi", 2), {"s": 1}, 1.0),
+        ((S, L), ("1", "1Gi", 4), {"l": 1}, 1.5),
+        ((S, L), ("1", "1Gi", 5), {"s": 1, "l": 1}, 2.5),
+        ((S, L), ("1", "2Gi", 2), {"l": 1}, 1.5),  # of cpu, one s has enough; of memory, it hasn't
+        ((S, f"{L},most:1"), ("1", "1Gi", 8), {"s": 2, "l": 1}, 3.5),
+        ((S, L), ("100m", "1Mi", 10), {"s": 2}, 2.0),  # 9 pods on a node
+        ((S.replace("price:1", "price:0.7"), L), ("1", "1Gi", 4), {"s": 2}, 1.4),
+    ],
+)
+def test_the_cheapest_nodes_have_enough_of_all_that_is_requested(
+    poller: Run, tmp_path: Path, types: tuple[str, str], pods: tuple[str, str, int], nodes: Json, price: float
+) -> None:
+    cpu, memory, number = pods
+    file = written(tmp_path / "app.yaml", workload("Deployment", "web", number, cpu, memory))
+    found = sized(poller, file, *types)
+    assert (found["nodes"], found["price"], found["lower_bound"]) == (nodes, price, price)
+    assert (found["is_proven_cheapest"], found["cheaper_tried"]) == (True, 0)
+
+
 def test_manifests_are_sized_without_any_cluster(
     poller: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from lib.kube.matcher import integer
 from lib.kube.objects import LabelSelector, NodeSelectorTerm, Requirement
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -131,7 +132,7 @@ def _problems_of(one: Requirement, place: str) -> Iterator[str]:
             if len(values) != 1:
                 yield f"{place}values: Invalid value: for 'Gt', 'Lt' operators, exactly one value is required"
             for i, value in enumerate(values):
-                if not re.fullmatch("[+-]?[0-9]+", value):
+                if integer(value) is None:
                     why = "for 'Gt', 'Lt' operators, the value must be an integer"
                     yield f'{place}values[{i}]: Invalid value: "{value}": {why}'
         case _:

@@ -99,6 +99,8 @@ def test_resources_of_a_container(name: str, amount: str, why: str) -> None:
         ("1024Ki", "1Mi"),
         ("1.5Gi", "1536Mi"),
         ("0.5Ki", "512"),
+        ("0.0005Ki", "512m"),
+        ("2000G", "2T"),
         ("1e3", "1e3"),
         ("1000", "1k"),
         ("1500", "1500"),

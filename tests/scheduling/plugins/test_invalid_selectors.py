@@ -33,6 +33,9 @@ NO_KEY = (
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 
+NO_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
+TOO_LONG = "must be no more than 63 bytes"
+
 
 def cluster(*pods: Any) -> Cache:
     labels = {"app": "x", "zone": "a", "n": "5"}
@@ -113,8 +116,20 @@ def test_why_says_that_a_term_is_invalid() -> None:
     assert line == f"node affinity n Gt [-5]: an invalid term matches no node: {said}"
 
 
-def test_an_invalid_preferred_term_fails_the_attempt_if_its_weight_is_not_0() -> None:
-    bad = {"matchExpressions": [expression("bad key", "Exists")]}
+@pytest.mark.parametrize(
+    ("invalid", "said"),
+    [
+        (expression("bad key", "Exists"), f'key: Invalid value: "bad key": {NO_KEY}'),
+        (expression("n", "Gt", "0.5"), f'values[0]: Invalid value: "0.5": {NO_INTEGER}'),
+        (expression("n", "Lt", f"{2**63}"), f'values[0]: Invalid value: "{2**63}": {NO_INTEGER}'),
+        (expression("n", "In", "x" * 64), f'values[0][n]: Invalid value: "{"x" * 64}": {TOO_LONG}'),
+        (expression("n" * 64, "Exists"), f'key: Invalid value: "{"n" * 64}": name part {TOO_LONG}'),
+        (expression("/n", "Exists"), 'key: Invalid value: "/n": prefix part must be non-empty'),
+    ],
+    ids=str,
+)
+def test_an_invalid_preferred_term_fails_the_attempt_if_its_weight_is_not_0(invalid: Any, said: str) -> None:
+    bad = {"matchExpressions": [invalid]}
     good = {"matchExpressions": [expression("zone", "In", "a")]}
 
     def liking(weight: int) -> Any:
@@ -122,8 +137,8 @@ def test_an_invalid_preferred_term_fails_the_attempt_if_its_weight_is_not_0() ->
         return pod(affinity={"nodeAffinity": {PREFERRED: preferred}})
 
     found = decided(liking(1))
-    said = f'[0].matchExpressions[0].key: Invalid value: "bad key": {NO_KEY}'
-    assert (found.outcome, found.message) == ("error", f'running PreScore plugin "NodeAffinity": {said}')
+    where = 'running PreScore plugin "NodeAffinity": [0].matchExpressions[0]'
+    assert (found.outcome, found.message) == ("error", f"{where}.{said}")
     assert scores(NodeAffinity(), liking(0), cluster()) == {"a": 100, "b": 0}
 
 

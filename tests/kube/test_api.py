@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import socket
 import threading
+from contextlib import closing
 from itertools import count, repeat
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,37 @@ def status(message: str) -> str:
 )
 def test_a_forbidden_request_names_its_rule(method: str, path: str, rule: str) -> None:
     assert refusals.missing_rule(method, path) == rule
+
+
+JSON, PROTOBUF = "application/json", "application/vnd.kubernetes.protobuf"
+
+
+@pytest.mark.parametrize(
+    ("request_", "of_body", "of_answer", "content"),
+    [
+        (Request("GET", POD), None, JSON, b""),
+        (Request("GET", POD, media_type=PROTOBUF), None, PROTOBUF, b""),
+        (Request("POST", POD, body={"a": 1}), JSON, JSON, b'{"a":1}'),
+        (Request("PUT", POD, body=b"k8s", media_type=PROTOBUF), PROTOBUF, JSON, b"k8s"),
+        (Request("PATCH", POD, body={}), "application/strategic-merge-patch+json", JSON, b"{}"),
+    ],
+)
+def test_a_request_says_of_which_media_type_its_body_is_and_its_answer_is_to_be(
+    request_: Request, of_body: str | None, of_answer: str, content: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        with Api(f"http://{host}/prefix/", threading.Event()) as api:
+            pending = api.begin(request_)
+            with closing(listener.accept()[0]) as server:
+                head, body = server.recv(1 << 16).split(b"\r\n\r\n")
+                server.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                assert pending.answer() == b"ok"
+    line, *lines = head.decode().split("\r\n")
+    headers = dict(each.split(": ", 1) for each in lines)
+    assert line == f"{request_.method} /prefix{POD} HTTP/1.1"
+    assert (headers.get("Content-Type"), headers["Accept"], headers["Host"]) == (of_body, of_answer, host)
+    assert (headers.get("Content-Length"), body) == (str(len(content)) if content else None, content)
 
 
 @pytest.mark.parametrize(

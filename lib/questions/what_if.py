@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import count as numbers
-from itertools import islice
+from itertools import count as numbers, islice
 
 from lib.kube.objects import HOSTNAME, Node, Pod, Taint, with_parts
 from lib.kube.pod_validation import EFFECTS

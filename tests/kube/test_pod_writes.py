@@ -196,7 +196,13 @@ def test_a_condition_may_ask_for_the_version_that_was_seen() -> None:
 
 @pytest.mark.parametrize(
     ("has", "wanted", "requests"),
-    [("", "n1", [STATUS]), ("n2", "n1", [STATUS]), ("n1", "n1", []), ("n1", "", [STATUS]), ("", "", [STATUS])],
+    [
+        ("", "n1", [STATUS]),
+        ("n2", "n1", [STATUS]),
+        ("n1", "n1", []),
+        ("n1", "", [STATUS]),
+        ("", "", [STATUS]),
+    ],
 )
 def test_a_nomination_is_written_unless_it_is_there(has: str, wanted: str, requests: list[str]) -> None:
     """One is always removed: it may be written, though the pod wasn't seen with it yet."""
@@ -278,8 +284,8 @@ def test_a_volume_is_written_with_its_claim_and_who_chose_it(by: str) -> None:
     assert request.path == "/api/v1/persistentvolumes/disk"
     claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
     assert request.body["spec"]["claimRef"] == {**claim, "namespace": "default", "name": "data", "uid": "c"}
-    metadata = {"uid": "v", "resourceVersion": "7"}
-    assert request.body["metadata"] == {**metadata, **({"annotations": {BOUND_BY_CONTROLLER: by}} if by else {})}
+    annotations = {"annotations": {BOUND_BY_CONTROLLER: by}} if by else {}
+    assert request.body["metadata"] == {"uid": "v", "resourceVersion": "7", **annotations}
 
 
 def test_a_volume_that_has_changed_is_not_overwritten_unless_it_was_us() -> None:

@@ -318,6 +318,7 @@ def test_a_type_says_what_its_nodes_are_like_and_how_many_can_be_had() -> None:
     assert new.node.metadata.labels["disk"] == "ssd"
     assert new.node.spec.taints == [Taint("dedicated", "db", "NoSchedule")]
     assert new.csi_node
+    assert new.csi_node.spec.drivers
     drivers = {driver.name: driver.allocatable for driver in new.csi_node.spec.drivers}
     assert drivers == {"ebs.csi.aws.com": VolumeNodeResources(25)}
 

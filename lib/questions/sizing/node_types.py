@@ -59,7 +59,8 @@ class _Told:
 def node_types(texts: Iterable[str], utilization: float, taken: Container[str] = ()) -> list[NodeType]:
     """The types of --node-type options. utilization: which share of cpu and memory pods may request.
 
-    taken: names of nodes that are there already; new ones get others. QuestionError says what is wrong with one.
+    taken: names of nodes that are there already; new ones get others. QuestionError says what is wrong with a
+    type.
     """
     told = {}
     for text in texts:

@@ -190,7 +190,10 @@ def ask_try(
     """
     workloads, snapshot, said = _asked_of(common, manifests, replicas)
     decider = common.decider(snapshot)
-    placing = Placing(new_pods(workloads, snapshot, decider, said), decider, said)
+    emptied = [
+        workload for workload in workloads if workload.replicas == 0 and str(workload) not in said.refused
+    ]
+    placing = Placing(new_pods(workloads, snapshot, decider, said), decider, said, emptied=emptied)
     show = partial(show_trial, all_nodes=len(decider.cache.nodes), rollouts=rollout)
     return common.ask(snapshot, placing, "placing pods", show)
 

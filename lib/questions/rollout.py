@@ -87,7 +87,7 @@ class RollingOut:
         strategy = self._workload.strategy
         if self._workload.kind == "StatefulSet":
             steps = self._one_by_one(self._replaced_from(strategy))
-        elif not self.rollout.changed:
+        elif not self.rollout.changed or not self._new:
             steps = self._scaled()
         elif strategy.get("type") == "Recreate":
             steps = self._recreated()

@@ -66,6 +66,8 @@ def _show_rollout(rollout: Rollout, out: Printer, *, steps: bool) -> None:
         out.line(
             f"{there}: its rollout gets stuck after {many}: {count(new, 'new pod')}, and {old}.{with_more}"
         )
+    elif not rollout.workload.replicas:
+        out.line(f"{there}: it is scaled to none, and they leave.")
     elif not rollout.changed or len(rollout.kept) == rollout.old:
         out.line(
             f"{there}, and its pods stay as they are{'; only their number changes' if rollout.steps else ''}."

@@ -154,7 +154,7 @@ class Placing:
     """Places new pods one after the other in a decider's cluster.
 
     said: what the API server said of them. explained: for so many workloads that don't fit, the reason is
-    explained in full.
+    explained in full. emptied: workloads that are there and are to have no pods; theirs leave first.
     """
 
     def __init__(
@@ -163,8 +163,9 @@ class Placing:
         decider: Decider,
         said: ServerSaid = NOTHING_SAID,
         explained: int = EXPLAINED,
+        emptied: Sequence[Workload] = (),
     ) -> None:
-        self.answer = Trial(said=said)
+        self.answer, self._emptied = Trial(said=said), emptied
         self._new, self._decider, self._explained = new, decider, explained
         self._by_uid = {new_pod.pod.metadata.uid: new_pod for new_pod in new}
 
@@ -188,10 +189,10 @@ class Placing:
     def _rollouts(self) -> Iterator[Placed]:
         """Replace the pods of workloads that are there already."""
         trial = self.answer
-        workloads = dict.fromkeys(new_pod.workload for new_pod in self._new)
+        workloads = dict.fromkeys((*self._emptied, *(new_pod.workload for new_pod in self._new)))
         for workload in [workload for workload in workloads if workload.is_rolled_out]:
             new = [new_pod for new_pod in self._new if new_pod.workload is workload and not new_pod.refused]
-            if not new:
+            if not new and workload.replicas:
                 continue
             changed = str(workload) not in trial.said.unchanged and not workload.paused
             rolling = RollingOut(workload, new, self._place_now, self._decider.remove, changed=changed)

@@ -141,6 +141,30 @@ def test_the_number_of_pods_stays_if_the_manifest_says_none(poller: Run, tmp_pat
     assert found["workloads"][0]["placed"] == 5
 
 
+@pytest.mark.parametrize(
+    ("kind", "of", "more"),
+    [
+        ("Deployment", "ReplicaSet", {}),
+        ("Deployment", "ReplicaSet", {"strategy": {"type": "Recreate"}}),
+        ("Deployment", "ReplicaSet", {"paused": True}),
+        ("StatefulSet", "StatefulSet", {}),
+    ],
+)
+def test_a_workload_that_is_scaled_to_none_leaves_its_room_to_others(
+    poller: Run, tmp_path: Path, kind: str, of: str, more: Json
+) -> None:
+    file = write(tmp_path / "cluster.json", a_node("n1", "4"), *old(4, kind=of))
+    new = a_file(tmp_path, deployment(0, "1", kind, **more), a_pod("other", "3"))
+    done = poller("try", "-f", new, "--from", file, "-o", "json")
+    found = json.loads(done.out)
+    assert {each["pod"]: each["node"] for each in found["pods"]} == {"default/other": "n1"}
+    (rollout,) = found["rollouts"]
+    assert sum(len(step["removed"]) for step in rollout["steps"]) == 4
+    assert (done.status, rollout["stuck"]) == (0, False)
+    said = f"{kind} default/web is there already with 4 pods: it is scaled to none, and they leave."
+    assert said in poller("try", "-f", new, "--from", file).out
+
+
 @pytest.mark.parametrize(("kind", "number"), [("Deployment", 2), ("StatefulSet", 3)])
 def test_only_a_stateful_set_counts_pods_that_are_being_deleted(
     poller: Run, tmp_path: Path, kind: str, number: int

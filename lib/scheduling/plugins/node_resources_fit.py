@@ -145,11 +145,15 @@ class NodeResourcesFit:
 
     def _counted_requests(self, pod: Pod) -> Mapping[str, int]:
         """What a pod requests of the resources that nodes are filtered by."""
-        return {name: amount for name, amount in positive_requests(pod).items() if not self._ignores(name)}
+        return {
+            name: amount
+            for name, amount in positive_requests(pod).items()
+            if "/" not in name or not self._ignores(name)
+        }
 
     def _ignores(self, name: str) -> bool:
         """Whether an extended resource is ignored; Kubernetes' own resources never are."""
-        if "/" not in name or "kubernetes.io/" in name:
+        if "kubernetes.io/" in name:
             return False
         return name in self.ignored or name.split("/")[0] in self.ignored_resource_groups
 

@@ -294,11 +294,16 @@ def test_a_group_is_of_one_namespace_and_label() -> None:
     assert decision.message == "waiting for 2 more of 3"
 
 
-@pytest.mark.parametrize("size", ["", "none", "0", "-1", "3.0", "9" * 5000, "٣", None])
+@pytest.mark.parametrize("size", ["", "none", "0", "-1", "3.0", "9" * 10, "9" * 5000, "٣", None])
 def test_a_size_that_is_none_is_said_so(size: str | None) -> None:
     (decision,) = decide([member("a", size=size)], room_for(9))
     said = f"annotation poller/group-size must say how many pods group g has, not {short(size or '')}"
     assert decision.message == said
+
+
+def test_a_size_has_nine_digits_at_most() -> None:
+    (decision,) = decide([member("a", size="9" * 9)], room_for(9))
+    assert decision.message == "waiting for 999999998 more of 999999999"
 
 
 def test_members_that_are_being_deleted_or_preempted_do_not_count() -> None:

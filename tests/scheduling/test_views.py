@@ -42,6 +42,7 @@ def a_node(*running: Pod) -> NodeInfo:
         ("pod.spec.containers[0].resources.limits['cpu']", 200),
         ("pod.spec.containers[0].resources.limits['memory']", 0),
         ("pod.spec.overhead['cpu']", 10),
+        ("pod.metadata.finalizers", ()),
         ("node.allocatable['cpu']", 4000),
         ("node.status.allocatable['cpu']", 4000),
         ("node.allocatable['nvidia.com/gpu']", 0),

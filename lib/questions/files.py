@@ -210,7 +210,8 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
 
 def slim(item: Object) -> dict[str, Any]:
     """An object as JSON, with what decisions need."""
-    body: dict[str, Any] = msgspec.to_builtins(item, enc_hook=_plain)
+    plain = msgspec.to_builtins(item, enc_hook=_plain)
+    body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(plain))  # with lists for tuples
     annotations = body.get("metadata", {}).pop("annotations", {})
     if kept := {key: value for key, value in annotations.items() if key.startswith(KEPT_ANNOTATIONS)}:
         body["metadata"]["annotations"] = kept

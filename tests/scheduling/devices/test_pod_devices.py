@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from objects import node, pod, read
-from scheduling.plugins.plugin_harness import fitting, reasons
+from plugin_harness import fitting, reasons
 
 from lib.kube.changes import Change, Kind
 from lib.kube.devices import DeviceClass, DeviceObject, DeviceRequest, ResourceClaim, ResourceSlice

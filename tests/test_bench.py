@@ -69,7 +69,7 @@ def test_pods_are_timed_beside_pods_that_wait(tmp_path: Path) -> None:
     for each in figures:
         assert each["pods"] == 4
         assert 0 <= each["value"] < 10_000, each  # so few pods may take no tick of the processor's clock
-    assert all(each["value"] for each in figures if each["unit"] == "ms" and "p50" in each["measure"])
+    assert all(each["value"] for each in figures if "p50" in each["measure"])
 
 
 def test_a_burst_is_measured_and_who_cannot_take_part_is_named(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from lib.kube.objects import Json, NamedObject, Object, Pod, Requirement
 from lib.kube.quantity import Quantity
 from lib.kube.resource_claims import all_containers
 from lib.kube.selectors import matches
+from lib.scheduling.affinity import terms_by_field
 from lib.scheduling.resources import Resources, amounts, has_resources, pod_limits, pod_requests
 from lib.scheduling.text import exact_amount
 
@@ -90,17 +91,10 @@ class Charged:
     @property
     def crosses_namespaces(self) -> bool:
         """Whether its affinity or anti-affinity names namespaces, be it the pod's own."""
-        affinity = self.pod.spec.affinity
         return any(
             term.namespaces or term.namespace_selector is not None
-            for kind in filter(None, (affinity.pod_affinity, affinity.pod_anti_affinity))
-            for term in (
-                *kind.required_during_scheduling_ignored_during_execution,
-                *(
-                    preferred.pod_affinity_term
-                    for preferred in kind.preferred_during_scheduling_ignored_during_execution
-                ),
-            )
+            for terms in terms_by_field(self.pod)
+            for term, _ in terms
         )
 
     @property

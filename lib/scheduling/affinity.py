@@ -103,8 +103,7 @@ def terms_of(pod: Pod) -> Terms:
 @lru_cache(maxsize=1024)
 def _terms_of(pod: Pod) -> Terms:
     """Source: PodInfo.Update in pkg/scheduler/framework/types.go."""
-    near, far = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity
-    fields = (_required(near), _required(far), _preferred(near), _preferred(far))
+    fields = terms_by_field(pod)
     problems = [next(filter(None, map(_problem, terms)), "") for terms in fields]
     affinity, anti_affinity, preferred, preferred_anti = (
         () if problem else tuple([_term(pod, term, weight) for term, weight in terms])
@@ -113,6 +112,12 @@ def _terms_of(pod: Pod) -> Terms:
     lines = [f"{name}: {problem}" for name, problem in zip(FIELDS, problems, strict=True) if problem]
     invalid = together(lines) if lines else ""
     return Terms(affinity, anti_affinity, preferred, preferred_anti, invalid)
+
+
+def terms_by_field(pod: Pod) -> tuple[list[tuple[PodAffinityTerm, int]], ...]:
+    """The terms of each of FIELDS, as the pod has them, each with its weight."""
+    near, far = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity
+    return _required(near), _required(far), _preferred(near), _preferred(far)
 
 
 def _problem(weighted: tuple[PodAffinityTerm, int]) -> str:

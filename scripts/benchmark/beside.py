@@ -7,7 +7,7 @@ from scripts.benchmark import objects
 from scripts.benchmark.arena import Arena, pods_path
 from scripts.benchmark.client import Json, Request
 from scripts.benchmark.contestants import Contestant
-from scripts.benchmark.measures import QUIET, Result, percentile, settled
+from scripts.benchmark.measures import QUIET, Result, paced, percentile, settled
 from scripts.benchmark.perf_pods import SeenPods
 from scripts.benchmark.processes import Process
 
@@ -92,10 +92,9 @@ def _paced_pod(number: int, scheduler_name: str) -> Json:
 
 def _create(arena: Arena, pods: Sequence[Json]) -> list[float]:
     """Create pods at an even pace. Returns when each was sent."""
-    client, sent, began = arena.new_client(), list[float](), time.monotonic()
-    for i, pod in enumerate(pods):
-        time.sleep(max(0.0, began + i / A_SECOND - time.monotonic()))
+    client, sent = arena.new_client(), list[float]()
+    for i in paced(len(pods), A_SECOND):
         sent.append(time.monotonic())
-        client.send(Request("POST", pods_path(pod), pod))
+        client.send(Request("POST", pods_path(pods[i]), pods[i]))
     client.close()
     return sent

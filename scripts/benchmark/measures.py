@@ -199,6 +199,15 @@ def size(
     return [replace(each, measure=size_of(each.measure, bound)) for each in found]
 
 
+def paced(number: int, a_second: float) -> Iterator[int]:
+    """The numbers below one, so many in a second; 0 is without a pause."""
+    began = time.monotonic()
+    for i in range(number):
+        if a_second:
+            time.sleep(max(0.0, began + (i + 1) / a_second - time.monotonic()))
+        yield i
+
+
 def percentile(samples: Sequence[float], percent: int) -> float:
     """The smallest sample that is greater than or equal to this many percent of the samples."""
     return sorted(samples)[math.ceil(len(samples) * percent / 100) - 1]

@@ -29,7 +29,7 @@ from scripts.benchmark import perf_objects as objects
 from scripts.benchmark.arena import NAMESPACES, NODES, PRIORITY_CLASSES, Arena, arena
 from scripts.benchmark.client import MERGE, THREADS, Client, Json, RefusedError, Request, clients, send_all
 from scripts.benchmark.contestants import CONTESTANTS, Contestant, running
-from scripts.benchmark.measures import MEBI
+from scripts.benchmark.measures import MEBI, paced
 from scripts.benchmark.perf_pods import SeenPods
 from scripts.benchmark.processes import FailedError, Process
 from scripts.servers.real import assets
@@ -219,7 +219,7 @@ class Run:
 
     def _update(self, op: Json, number: int) -> None:
         with self._client() as client:
-            for i in self._paced(number, op.get("updatePerSecond", 0)):
+            for i in paced(number, op.get("updatePerSecond", 0)):
                 wanted = objects.from_template(self.folder / op["templatePath"], i, number)
                 name = wanted["metadata"]["name"]
                 path = f"{objects.path_of(wanted, op.get('namespace', ''))}/{name}"
@@ -234,7 +234,7 @@ class Run:
         labels = ",".join(f"{key}={value}" for key, value in op.get("labelSelector", {}).items())
         path = f"{NAMESPACES}/{op['namespace']}/pods"
         found = client.get(f"{path}?labelSelector={labels}")["items"]
-        for i in self._paced(len(found), op.get("deletePodsPerSecond", 0)):
+        for i in paced(len(found), op.get("deletePodsPerSecond", 0)):
             if self._ended.is_set():
                 return
             client.send(Request("DELETE", f"{path}/{found[i]['metadata']['name']}"))
@@ -261,15 +261,6 @@ class Run:
                 made = msgspec.json.decode(client.send(request))
                 if recreates:
                     paths.append(f"{request.path}/{made['metadata']['name']}")
-
-    @staticmethod
-    def _paced(number: int, a_second: float) -> Iterator[int]:
-        """The numbers below one, so many in a second; 0 is without a pause."""
-        began = time.monotonic()
-        for i in range(number):
-            if a_second:
-                time.sleep(max(0.0, began + (i + 1) / a_second - time.monotonic()))
-            yield i
 
     def _beside_it(self, work: Callable[[Client], None]) -> None:
         def run() -> None:

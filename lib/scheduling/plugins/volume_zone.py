@@ -7,11 +7,7 @@ from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE, Pod
-from lib.kube.storage import (
-    WAIT_FOR_FIRST_CONSUMER,
-    PersistentVolume,
-    StorageClass,
-)
+from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
 from lib.scheduling.cache import Cache
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo

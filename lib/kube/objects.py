@@ -399,6 +399,10 @@ class PodCondition(Object):
     observed_generation: int = 0
 
 
+DISRUPTED = "DisruptionTarget", "True", "PreemptionByScheduler"
+"""The type, status and reason of the condition of a pod that a scheduler preempts."""
+
+
 class ContainerStatus(Object):
     """A container's resources while it is resized: `resources` in effect, and those allocated."""
 

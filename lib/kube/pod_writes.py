@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.events import event_about
-from lib.kube.objects import Binding, Event, ObjectMeta, ObjectReference, Pod, PodCondition, Status
+from lib.kube.objects import DISRUPTED, Binding, Event, ObjectMeta, ObjectReference, Pod, PodCondition, Status
 from lib.kube.paths import path_of
 from lib.kube.write import Pause, Request, Write
 
@@ -145,9 +145,7 @@ def evict(
     if victim.metadata.deletion_timestamp or not has_room():  # it leaves, or has left
         return
     why = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
-    condition = PodCondition(
-        "DisruptionTarget", "True", "PreemptionByScheduler", why, now, victim.metadata.generation
-    )
+    condition = PodCondition(*DISRUPTED, why, now, victim.metadata.generation)
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": victim.metadata.uid}}
     try:
         yield patch_status(victim, {"conditions": [condition]})

@@ -13,7 +13,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind
-from lib.kube.objects import Node, Pod, PodGroupRef
+from lib.kube.objects import DISRUPTED, Node, Pod, PodGroupRef
 from lib.kube.storage import StorageObject
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
@@ -36,9 +36,6 @@ to follow them would take longer than to find a value anew, and they hold pods t
 
 MAX_KEPT = 1000
 """At most so many values are kept; the least recently used are dropped."""
-
-PREEMPTED = "DisruptionTarget", "True", "PreemptionByScheduler"
-"""The type, status and reason of the condition that kube-scheduler writes on the pods that it preempts."""
 
 T = TypeVar("T")
 
@@ -332,7 +329,7 @@ class Cache:
         if pod_key(pod) in self.lives.leaving:
             return True
         return pod.metadata.deletion_timestamp is not None and any(
-            (condition.type, condition.status, condition.reason) == PREEMPTED
+            (condition.type, condition.status, condition.reason) == DISRUPTED
             for condition in pod.status.conditions
         )
 
